@@ -124,7 +124,7 @@ class LaneBlocks(FunctionWriter):
         rounded_count = scalar_code.emit(f"add i64 {self._lane_count}, {lane_count - 1}")
         block_count = scalar_code.emit(f"sdiv i64 {rounded_count}, {lane_count}")
 
-        next_share_index = scalar_code.emit("add i64 %part, 1")
+        next_part_index = scalar_code.emit("add i64 %part, 1")
 
         def block(number: str) -> None:
             block_start = scalar_code.emit(f"mul i64 {number}, {lane_count}")
@@ -137,7 +137,7 @@ class LaneBlocks(FunctionWriter):
 
         self.repeat(
             self._write_share_begin(block_count, "%part"),
-            self._write_share_begin(block_count, next_share_index),
+            self._write_share_begin(block_count, next_part_index),
             1,
             block,
         )
@@ -152,12 +152,12 @@ class LaneBlocks(FunctionWriter):
     def _write_iterations(self, start: str) -> None:
         """Emit the loop over all iterations for the block of elements that begins at `start`."""
         self._block_start = start
-        final_cells = self.emit_loop(self.signature.loop, self._load_inputs(start))
+        final_registers = self.emit_loop(self.signature.loop, self._load_inputs(start))
         for value, is_recorded in self.signature.outputs:
             if not is_recorded:
                 start_index = "0" if is_single(value) else start
                 self._store_cell(
-                    value, final_cells[value], self.output_pointers[value], start_index
+                    value, final_registers[value], self.output_pointers[value], start_index
                 )
 
     def _load_inputs(self, start: str) -> Cells:
@@ -231,16 +231,16 @@ class LaneBlocks(FunctionWriter):
             self._store_cell(recorded_row, cell, stack_pointer, first_lane)
             return
         function_text, scalar_code = self.function_text, self.scalar_code
-        streamed_block, cached_block, end_block = (
+        nontemporal_store_block, cached_store_block, end_block = (
             function_text.new_name(stem) for stem in ("past", "through", "written")
         )
         scalar_code.line(
-            f"br i1 {self._write_stream_test(stack_pointer, recorded_row.dtype)}, label %{streamed_block}, label %{cached_block}"
+            f"br i1 {self._write_stream_test(stack_pointer, recorded_row.dtype)}, label %{nontemporal_store_block}, label %{cached_store_block}"
         )
-        scalar_code.label(cached_block)
+        scalar_code.label(cached_store_block)
         self._store_cell(recorded_row, cell, stack_pointer, first_lane)
         scalar_code.line(f"br label %{end_block}")
-        scalar_code.label(streamed_block)
+        scalar_code.label(nontemporal_store_block)
         for k, vector_start in enumerate(self._vector_starts(first_lane)):
             vector_pointer = self.element_address(recorded_row.dtype, stack_pointer, vector_start)
             register = self._vector_register(cell, k, recorded_row.dtype)

@@ -38,8 +38,8 @@ MAX_SPLIT_ELEMENTS, MAX_SPLIT_OPS = 32, 4000
 def elements_read(operation: Operation) -> tuple[Value, ...]:
     """Return the operands whose elements an operation reads, rather than only their shape."""
     operand_values = tuple(reads(operation))
-    reads_first_only = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
-    return operand_values[:1] if reads_first_only else operand_values
+    reads_single_operand = isinstance(operation, Op) and row_of(operation.op_type).keeps_order
+    return operand_values[:1] if reads_single_operand else operand_values
 
 
 class ElementPosition(Struct, frozen=True):
@@ -237,19 +237,21 @@ class ElementwiseValues:
 
     def _move_elements(self, op: Op) -> None:
         """Set the elements of outputs that only contain elements of operands, as of a Transpose."""
-        moved_operands, output_positions = positions_of(
+        moved_operands, source_position_arrays = positions_of(
             op, self._single_member_shape, self.constants.get
         )
         operand_elements = [
             element for operand in moved_operands for element in self._elements_of(operand).flat
         ]
-        for output, positions in zip(op.outputs, output_positions, strict=True):
+        for output, source_positions in zip(op.outputs, source_position_arrays, strict=True):
             if (
-                positions.shape != self._single_member_shape(output)
-                or (positions == ZERO_POSITION).any()
+                source_positions.shape != self._single_member_shape(output)
+                or (source_positions == ZERO_POSITION).any()
             ):
                 raise NotNative(_unsupported_on_arrays(op))
-            self.set_elements(output, [operand_elements[position] for position in positions.flat])
+            self.set_elements(
+                output, [operand_elements[position] for position in source_positions.flat]
+            )
 
     def _single_member_shape(self, value: Value) -> tuple[int, ...]:
         """Return the shape that a value would have in a batch of one member."""

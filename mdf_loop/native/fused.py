@@ -71,7 +71,7 @@ class FusedOperations:
             if operand is not None and operand not in fused_outputs
         ]
         first_output = fused_ops[0].outputs[0]
-        operand_cells = {
+        broadcast_operands = {
             value: self._broadcast_operand(value, first_output, cells) for value in read_values
         }
         output_buffers = {
@@ -82,8 +82,8 @@ class FusedOperations:
 
         def write(code: Code, k: str) -> None:
             registers_by_value = {
-                value: self._load_element(code, value, source, k)
-                for value, source in operand_cells.items()
+                value: self._load_element(code, value, broadcast_operand, k)
+                for value, broadcast_operand in broadcast_operands.items()
             }
             for op in fused_ops:
                 op_output = op.outputs[0]

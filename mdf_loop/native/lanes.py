@@ -117,11 +117,11 @@ def _known_count(signature: KernelSignature) -> int | None:
 
 def _choose_block(signature: KernelSignature, vector_width: int, count: int | None) -> LaneBlock:
     """Choose the size of the blocks of array elements that are computed together."""
-    counts_by_length = VECTOR_COUNTS_OF_FOUR_LANES if vector_width == 4 else VECTOR_COUNTS
+    vector_count_table = VECTOR_COUNTS_OF_FOUR_LANES if vector_width == 4 else VECTOR_COUNTS
     max_vector_count = next(
         (
             vector_count
-            for max_length, vector_count in counts_by_length
+            for max_length, vector_count in vector_count_table
             if len(signature.loop.ops) <= max_length
         ),
         MIN_VECTOR_COUNT,

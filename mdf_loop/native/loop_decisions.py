@@ -88,11 +88,11 @@ class LoopDecisions(Struct, frozen=True, eq=False):
         The loops must have many elements, and the number of threads must not affect the bits of other operations.
         """
         loop_op_ids = {id(op) for loop in self.loops for op in walk(loop.ops)}
-        other_ops = (
+        ops_outside_loops = (
             op for op in walk(program.ops) if isinstance(op, Op) and id(op) not in loop_op_ids
         )
         return any(map(_has_large_arrays, self.loops)) and not any(
-            map(_depends_on_math_library, other_ops)
+            map(_depends_on_math_library, ops_outside_loops)
         )
 
 

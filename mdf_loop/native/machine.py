@@ -111,13 +111,13 @@ def compilation_problem() -> str | None:
     except Exception as error:  # noqa: BLE001 - llvmlite and the system raise anything
         error_line = (str(error).splitlines() or [type(error).__name__])[0]
         return f"no machine code can be made here: {error_line}"
-    sample_output = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(
+    sample_number = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(
         machine_code.function_addresses[0]
     )(2.5)
     return (
         None
-        if sample_output == 2.5 * 2.5 - 1.5
-        else f"a sample gives {sample_output} instead of 4.75"
+        if sample_number == 2.5 * 2.5 - 1.5
+        else f"a sample gives {sample_number} instead of 4.75"
     )
 
 

@@ -43,14 +43,14 @@ class MemberBlocks(LaneBlocks):
         """Return an LLVM function that computes one thread's share of the batch members."""
         scalar_code, loop = self.scalar_code, self.signature.loop
         self.begin()
-        next_share_index = scalar_code.emit("add i64 %part, 1")
+        next_part_index = scalar_code.emit("add i64 %part, 1")
         self._next_member_pointer = scalar_code.allocate_local("i64")
         self._active_count_pointer = scalar_code.allocate_local("i64")
         scalar_code.line(
             f"store i64 {self._write_share_begin(self._lane_count, '%part')}, ptr {self._next_member_pointer}"
         )
         scalar_code.line(f"store i64 0, ptr {self._active_count_pointer}")
-        self._member_end = self._write_share_begin(self._lane_count, next_share_index)
+        self._member_end = self._write_share_begin(self._lane_count, next_part_index)
         self._carried_by_input = {
             carried_value.body_input: carried_value for carried_value in loop.carried
         }
@@ -73,13 +73,13 @@ class MemberBlocks(LaneBlocks):
         )
         for value in (*self._carried_by_input, *self._captured_values, *lane_values):
             self._lane_pointers[value] = self._allocate_lanes(value)
-        shared_cells = self._load_scalar_inputs()
-        exchange_block, iteration_block = (
+        scalar_input_registers = self._load_scalar_inputs()
+        member_exchange_block, iteration_block = (
             self.function_text.new_name("taking"),
             self.function_text.new_name("going"),
         )
-        scalar_code.line(f"br label %{exchange_block}")
-        scalar_code.label(exchange_block)
+        scalar_code.line(f"br label %{member_exchange_block}")
+        scalar_code.label(member_exchange_block)
         self.repeat("0", str(self._lane_block.lanes), 1, self._exchange_member)
         active_count = scalar_code.emit(f"load i64, ptr {self._active_count_pointer}")
         has_members = scalar_code.emit(f"icmp sgt i64 {active_count}, 0")
@@ -89,8 +89,8 @@ class MemberBlocks(LaneBlocks):
         )
         scalar_code.line(f"br i1 {has_members}, label %{begin_block}, label %{end_block}")
         scalar_code.label(begin_block)
-        cells_by_value = {
-            **shared_cells,
+        registers_by_value = {
+            **scalar_input_registers,
             **{value: self._load_vectors(value) for value in self._captured_values},
         }
         has_member = self._load_vectors(self._has_member)
@@ -104,7 +104,7 @@ class MemberBlocks(LaneBlocks):
         scalar_code.label(iteration_block)
         self._check_stop_flag()
         lane_conditions, is_running = self._write_lane_iteration(
-            cells_by_value, lane_variables, has_member
+            registers_by_value, lane_variables, has_member
         )
         has_finished_lane = self._write_finish_test(is_running)
         leave_block = self.function_text.new_name("leaving")
@@ -116,7 +116,7 @@ class MemberBlocks(LaneBlocks):
             self._spill(value, self.load_array(value, variable))
         self._spill(self._last_condition, lane_conditions)
         self._spill(self._is_running, is_running)
-        scalar_code.line(f"br label %{exchange_block}")
+        scalar_code.line(f"br label %{member_exchange_block}")
         scalar_code.label(end_block)
         scalar_code.line("ret i64 0")
         return self.finish_function(f"define internal i64 @{name}{PARAMETERS}")
@@ -125,16 +125,16 @@ class MemberBlocks(LaneBlocks):
 
     def _load_scalar_inputs(self) -> Cells:
         """Emit loads of the scalar inputs of the loop."""
-        input_cells = {}
+        scalar_input_registers = {}
         for value in filter(is_single, self.signature.unscanned_inputs):
             element_position = self.signature.element_position(value)
-            input_cells[value] = self._load_value(
+            scalar_input_registers[value] = self._load_value(
                 value, self.input_pointers[element_position.array], str(element_position.index)
             )
-        return input_cells
+        return scalar_input_registers
 
     def _write_lane_iteration(
-        self, iteration_cells: Cells, variables: dict[Value, LocalVariable], has_member: Cell
+        self, registers_by_value: Cells, variables: dict[Value, LocalVariable], has_member: Cell
     ) -> tuple[Cell, Cell]:
         """Emit one iteration of the batch members in all vector lanes.
 
@@ -143,50 +143,58 @@ class MemberBlocks(LaneBlocks):
                 continues.
         """
         loop, vector_code = self.signature.loop, self._vector_code
-        iteration_cells = dict(iteration_cells)
+        registers_by_value = dict(registers_by_value)
         for value in self._carried_by_input:
-            iteration_cells[value] = self.load_array(value, variables[value])
+            registers_by_value[value] = self.load_array(value, variables[value])
         iteration_counts = self.load_array(
             self._iteration_counter, variables[self._iteration_counter]
         )
-        iteration_cells[loop.iteration] = iteration_counts
+        registers_by_value[loop.iteration] = iteration_counts
         if loop.first_iteration is not None:
             first_iteration = self._vector_register(
-                self.cell(loop.first_iteration, iteration_cells), 0, "int64"
+                self.cell(loop.first_iteration, registers_by_value), 0, "int64"
             )
             iteration_numbers = (
                 vector_code.binary("add", "int64", count, first_iteration)
                 for count in iteration_counts.registers
             )
-            iteration_cells[loop.iteration] = Cell(tuple(iteration_numbers))
+            registers_by_value[loop.iteration] = Cell(tuple(iteration_numbers))
         true_constant = vector_code.constant(True, "bool")
-        iteration_cells[loop.condition_in] = Cell((true_constant,) * self._lane_block.vector_count)
-        self.ops(loop.ops, iteration_cells)
+        registers_by_value[loop.condition_in] = Cell(
+            (true_constant,) * self._lane_block.vector_count
+        )
+        self.ops(loop.ops, registers_by_value)
         for value, carried_value in self._carried_by_input.items():
             self._store_vectors(
                 value,
-                self._broadcast_value(carried_value.body_output, iteration_cells),
+                self._broadcast_value(carried_value.body_output, registers_by_value),
                 variables[value],
             )
         one_literal = vector_code.constant(1, "int64")
-        next_counts = Cell(
+        next_iteration_counts = Cell(
             tuple(
                 vector_code.binary("add", "int64", count, one_literal)
                 for count in iteration_counts.registers
             )
         )
         self._store_vectors(
-            self._iteration_counter, next_counts, variables[self._iteration_counter]
+            self._iteration_counter, next_iteration_counts, variables[self._iteration_counter]
         )
         assert loop.condition_out is not None
-        lane_conditions = self._broadcast_value(loop.condition_out, iteration_cells)
+        lane_conditions = self._broadcast_value(loop.condition_out, registers_by_value)
         trip_count = vector_code.broadcast("%trip", "int64")
         running_flags = []
-        for next_count, condition, lane_has_member in zip(
-            next_counts.registers, lane_conditions.registers, has_member.registers, strict=True
+        for next_iteration_count, condition, lane_has_member in zip(
+            next_iteration_counts.registers,
+            lane_conditions.registers,
+            has_member.registers,
+            strict=True,
         ):
             has_next_iteration = vector_code.binary(
-                "and", "bool", vector_code.less("int64", next_count, trip_count), condition
+                "and",
+                "bool",
+                vector_code.less("int64", next_iteration_count, trip_count),
+                condition,
             )
             is_free = vector_code.binary("xor", "bool", lane_has_member, true_constant)
             running_flags.append(vector_code.binary("or", "bool", has_next_iteration, is_free))
@@ -204,9 +212,12 @@ class MemberBlocks(LaneBlocks):
 
     def _write_finish_test(self, is_running: Cell) -> str:
         """Emit a test whether the batch member in at least one vector lane has finished."""
-        vector_code, (are_all_running, *other_registers) = self._vector_code, is_running.registers
-        for register in other_registers:
-            are_all_running = vector_code.binary("and", "bool", are_all_running, register)
+        vector_code, (are_all_running, *other_running_flags) = (
+            self._vector_code,
+            is_running.registers,
+        )
+        for running_flag in other_running_flags:
+            are_all_running = vector_code.binary("and", "bool", are_all_running, running_flag)
         return vector_code.any(
             vector_code.binary("xor", "bool", are_all_running, vector_code.constant(True, "bool"))
         )

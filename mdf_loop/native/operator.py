@@ -116,7 +116,7 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
             ],
         ),
     )
-    c_operator = _Operator(
+    custom_operator_struct = _Operator(
         name=name.encode(),
         loop=kernel.loop_address,
         count=kernel.count_address,
@@ -133,7 +133,7 @@ def make_operator(kernel: Kernel, name: str) -> NativeLoop:
         shapes=c_arrays[4],
         scratch=loop_text.scratch_bytes,
     )
-    return NativeLoop(name, kernel, c_operator, c_arrays)
+    return NativeLoop(name, kernel, custom_operator_struct, c_arrays)
 
 
 def _c_array(kind: Any, numbers: Sequence[int]) -> Any:

@@ -131,16 +131,18 @@ class _FirstRowShape:
         first()
         scalar_code.line(f"br label %{end_block}")
         scalar_code.label(later_block)
-        first_extents = [
+        first_row_extents = [
             scalar_code.emit(f"load i64, ptr {pointer}") for pointer in recorded_extents
         ]
         differs_from_first_row = "false"
-        for first_extent, later_extent in zip(first_extents, unknown_extents, strict=True):
+        for first_row_extent, later_row_extent in zip(
+            first_row_extents, unknown_extents, strict=True
+        ):
             differs_from_first_row = scalar_code.emit(
-                f"or i1 {differs_from_first_row}, {scalar_code.compare('ne', 'int64', first_extent, str(later_extent))}"
+                f"or i1 {differs_from_first_row}, {scalar_code.compare('ne', 'int64', first_row_extent, str(later_row_extent))}"
             )
         scalar_code.fail_if(
-            differs_from_first_row, self._failure(), (*first_extents, *unknown_extents)
+            differs_from_first_row, self._failure(), (*first_row_extents, *unknown_extents)
         )
         scalar_code.line(f"br label %{end_block}")
         scalar_code.label(end_block)
@@ -241,9 +243,9 @@ class DeferredRows(_FirstRowShape):
         self, writer: RowsWriter, loop: Loop, recorded: Recorded, first_extent_index: int
     ) -> None:
         super().__init__(writer, loop, recorded)
-        stated_flags = [is_constant for _, is_constant in self._extents()]
+        constant_extent_flags = [is_constant for _, is_constant in self._extents()]
         self._extent_indices = range(
-            first_extent_index, first_extent_index + stated_flags.count(False)
+            first_extent_index, first_extent_index + constant_extent_flags.count(False)
         )
         self._rows_pointer_variable = writer.scalar_code.allocate_local("ptr")
 

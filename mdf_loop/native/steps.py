@@ -179,7 +179,7 @@ class KernelWriter(MemoryWriter):
     def _write_iterations(self) -> Cells:
         """Emit all iterations of the loop, and return the registers or pointers of its results."""
         signature = self.signature
-        final_cells = self.emit_loop(
+        final_value_cells = self.emit_loop(
             signature.loop,
             {
                 array: self.as_cell(array, self.input_pointers[array])
@@ -188,7 +188,7 @@ class KernelWriter(MemoryWriter):
         )
         for value in self.changing_arrays.final_extent_indices:
             self.changing_arrays.store_extents(value, self.extents(value))
-        return final_cells
+        return final_value_cells
 
     def _end_function(self, head: str, end: str) -> str:
         self.scalar_code.line(f"ret i64 {end}")

@@ -78,11 +78,11 @@ class KernelSignature(Struct, frozen=True, eq=False):
     def unscanned_inputs(self) -> tuple[Value, ...]:
         """Inputs that the loop does not scan: captured values and initial carried values."""
         loop = self.loop
-        control_values = (
+        loop_control_values = (
             value for value in (loop.condition, loop.first_iteration) if value is not None
         )
         initial_values = (carried_value.initial for carried_value in loop.carried)
-        input_values = (*control_values, *self.captured_values, *initial_values)
+        input_values = (*loop_control_values, *self.captured_values, *initial_values)
         return tuple(
             dict.fromkeys(value for value in input_values if value not in self.scalar_constants)
         )
@@ -107,12 +107,12 @@ class KernelSignature(Struct, frozen=True, eq=False):
         final_arrays = dict.fromkeys(
             self.element_position(carried_value.final).array for carried_value in loop.carried
         )
-        final_outputs = tuple((array, False) for array in final_arrays)
-        stack_outputs = tuple((recorded_value.stack, True) for recorded_value in loop.recorded)
+        unrecorded_outputs = tuple((array, False) for array in final_arrays)
+        recorded_outputs = tuple((recorded_value.stack, True) for recorded_value in loop.recorded)
         control_outputs = (loop.iteration_count, loop.last_condition)
         return (
-            *final_outputs,
-            *stack_outputs,
+            *unrecorded_outputs,
+            *recorded_outputs,
             *((value, False) for value in control_outputs if value is not None),
         )
 
@@ -206,14 +206,14 @@ def signature_of(loop: Loop, constants: Mapping[Value, Array]) -> KernelSignatur
 
 def _keeps_shapes(loop: Loop) -> bool:
     """Return True if no carried value of a loop or its inner loops changes shape."""
-    dynamic_loops = (
+    dynamic_shape_loops = (
         inner_loop
         for inner_loop in walk((loop,))
         if isinstance(inner_loop, Loop) and inner_loop.has_dynamic_shapes
     )
     return all(
         carried_value.keeps_shape
-        for inner_loop in dynamic_loops
+        for inner_loop in dynamic_shape_loops
         for carried_value in inner_loop.carried
     )
 

@@ -62,11 +62,11 @@ def subsample_recordings(program: Program) -> Program:
         ),
         ops=tuple(inner_builder.ops),
     )
-    outer_constants = b.ops
+    outer_ops = b.ops
     return replace(
         program,
         inputs=(*program.inputs, Input(row_stride, role=InputRole.CONTROL, owner_name="every")),
-        ops=(*ops_before_loop, *outer_constants, outer_loop),
+        ops=(*ops_before_loop, *outer_ops, outer_loop),
     )
 
 

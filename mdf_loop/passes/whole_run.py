@@ -39,10 +39,10 @@ def whole_run(
         over_time: Inputs that have a row for each step.
     """
     b = Builder.for_rewrite_of(first)
-    step_extent, later_step_extent = b.name("all"), b.name("further")
+    step_extent_name, later_extent_name = b.name("all"), b.name("further")
     substitutions: dict[Value, Value] = {}
     joined_inputs = [
-        _join_input(b, program_input, later, over_time, substitutions, step_extent)
+        _join_input(b, program_input, later, over_time, substitutions, step_extent_name)
         for program_input in first.inputs
     ]
     for operation in first.ops:
@@ -66,7 +66,7 @@ def whole_run(
             )
         elif later_input.value.name in over_time:
             values_by_later_input[later_input.value] = _rows_after_first(
-                b, values_by_name[later_input.value.name], later_step_extent
+                b, values_by_name[later_input.value.name], later_extent_name
             )
         elif later_input.value.name in values_by_name:
             values_by_later_input[later_input.value] = values_by_name[later_input.value.name]
@@ -82,7 +82,7 @@ def whole_run(
                     "Sub", joined_inputs[-1].value, scalar(b, 1, "int64")
                 )
     later_ops, copies_by_value = copy_operations(
-        b, later.ops, values_by_later_input, {TIME_EXTENT: later_step_extent}
+        b, later.ops, values_by_later_input, {TIME_EXTENT: later_extent_name}
     )
     b.ops += later_ops
     joined_outputs = []
@@ -92,7 +92,9 @@ def whole_run(
             with b.at(later_rows.where, output.name):
                 first_row = _convert_to_row(b, first_outputs[output.name].value, output.value)
                 joined_rows = b.op("Concat", first_row, later_rows, axis=0)
-            joined_outputs.append(replace(output, value=_name_extent(b, joined_rows, step_extent)))
+            joined_outputs.append(
+                replace(output, value=_name_extent(b, joined_rows, step_extent_name))
+            )
     return Program(
         first.name, tuple(joined_inputs), tuple(b.ops), tuple(joined_outputs), later.sites
     )

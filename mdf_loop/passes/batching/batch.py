@@ -471,8 +471,10 @@ class _Batcher:
         branch_scope = scope.for_body(scope.b.body())
         self._batch_scope(branch_scope, branch.ops)
         branch_outputs = tuple(
-            self._with_batch_axis(branch_scope, leaf) if is_batched else self._replacement(leaf)
-            for leaf, is_batched in zip(branch.outputs, batched_flags, strict=True)
+            self._with_batch_axis(branch_scope, branch_output)
+            if is_batched
+            else self._replacement(branch_output)
+            for branch_output, is_batched in zip(branch.outputs, batched_flags, strict=True)
         )
         return Branch(tuple(branch_scope.b.ops), branch_outputs)
 
@@ -481,13 +483,13 @@ class _Batcher:
         negated_condition = Op(
             "Not", (choice.condition,), (scope.b.new("bool", (), f"not {choice.name}"),)
         )
-        output_triples = zip(
+        outputs_with_alternatives = zip(
             choice.outputs,
             self._unconditional_outputs(scope, choice, choice.then, ()),
             self._unconditional_outputs(scope, choice, choice.otherwise, (negated_condition,)),
             strict=True,
         )
-        for output, then_output, else_output in output_triples:
+        for output, then_output, else_output in outputs_with_alternatives:
             refuse_two_shapes(choice, output, then_output, else_output)
             selection = Op(
                 "Where", (choice.condition, then_output, else_output), (output,), where=choice.where

@@ -31,10 +31,13 @@ def branch_as_loop(
     The outputs of the branch are the final carried values of the loop.
 
     Raises:
-        UnsupportedError: A leaf has a shape that is not known before the run.
+        UnsupportedError: An output has a shape that is not known before the run.
     """
     body_builder = b.body()
-    if not all(is_tensor(leaf.dtype) and is_fixed(leaf.shape) for leaf in branch.outputs):
+    if not all(
+        is_tensor(branch_output.dtype) and is_fixed(branch_output.shape)
+        for branch_output in branch.outputs
+    ):
         raise UnsupportedError(
             f"'{choice.name}' chooses for each of many values, which computes both "
             f"branches, and {operation_name(failing)} in one of them may fail",
@@ -49,7 +52,9 @@ def branch_as_loop(
             iteration=body_builder.new("int64", (), "iteration"),
             condition_in=body_builder.new("bool", (), "chosen"),
             condition_out=b.constant(np.array(False)),
-            carried=tuple(_carry_leaf(b, body_builder, leaf) for leaf in branch.outputs),
+            carried=tuple(
+                _carry_leaf(b, body_builder, branch_output) for branch_output in branch.outputs
+            ),
             recorded=(),
             ops=branch.ops,
             where=choice.where,

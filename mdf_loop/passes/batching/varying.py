@@ -62,9 +62,9 @@ def _propagate_in_choice(choice: If, varying: set[Value]) -> None:
         propagate_varying(branch.ops, varying)
     output_tuples = zip(choice.outputs, choice.then.outputs, choice.otherwise.outputs, strict=True)
     varying.update(
-        output
-        for output, *branch_leaves in output_tuples
-        if not varying.isdisjoint((choice.condition, *branch_leaves))
+        choice_output
+        for choice_output, *branch_outputs in output_tuples
+        if not varying.isdisjoint((choice.condition, *branch_outputs))
     )
 
 

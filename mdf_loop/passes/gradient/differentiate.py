@@ -66,23 +66,23 @@ def differentiate(
     propagate_varying(program.ops, active_values)
     reverse_state = Reverse(active_values, selected_values(program.ops), loop_rule, last_iterations)
     forward_ops = reverse_state.append_forward(b, program.ops)
-    output_sweep = reverse_state.start_sweep(b, {})
+    reverse_sweep = reverse_state.start_sweep(b, {})
     cotangent_inputs = []
     if number is not None:
-        output_sweep.add(
+        reverse_sweep.add(
             outputs_by_name[number].value, scalar(b, 1, outputs_by_name[number].value.dtype)
         )
     for name in of:
         output_value = outputs_by_name[name].value
         cotangent = b.new(output_value.dtype, output_value.shape, cotangent_name(name))
         cotangent_inputs.append(Input(cotangent, role=InputRole.DERIVATIVE, owner_name=name))
-        output_sweep.add(output_value, cotangent)
+        reverse_sweep.add(output_value, cotangent)
     with report_all_underivable(program, active_values.copy()):
-        reverse_state.propagate_backward(output_sweep, forward_ops)
+        reverse_state.propagate_backward(reverse_sweep, forward_ops)
     gradients = [
         Output(
             cotangent_name(name),
-            output_sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
+            reverse_sweep.cotangents.get(inputs_by_name[name]) or zeros(b, inputs_by_name[name]),
             OutputRole.DERIVATIVE,
             name,
         )

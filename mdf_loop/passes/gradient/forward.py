@@ -264,8 +264,8 @@ class _TangentBuilder:
         output_tuples = zip(choice.outputs, *(branch.outputs for branch in branches), strict=True)
         outputs_with_tangents = [
             (k, output)
-            for k, (output, *branch_leaves) in enumerate(output_tuples)
-            if not self._tangents.keys().isdisjoint(branch_leaves)
+            for k, (output, *branch_outputs) in enumerate(output_tuples)
+            if not self._tangents.keys().isdisjoint(branch_outputs)
         ]
         then_branch, else_branch = (
             Branch(

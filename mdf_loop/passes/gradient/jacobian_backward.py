@@ -223,9 +223,9 @@ def _append_recursion(
     recursion_scans = [Scanned(jacobians, jacobian, 0, True)]
     next_adjoint = body_builder.op("MatMul", adjoint, jacobian)
     if offsets is not None:
-        adjoint_offset = b.new(dtype, (total_element_count,), "h")
-        recursion_scans.append(Scanned(offsets, adjoint_offset, 0, True))
-        next_adjoint = body_builder.op("Add", next_adjoint, adjoint_offset)
+        next_adjoint_offset = b.new(dtype, (total_element_count,), "h")
+        recursion_scans.append(Scanned(offsets, next_adjoint_offset, 0, True))
+        next_adjoint = body_builder.op("Add", next_adjoint, next_adjoint_offset)
     initial_adjoint = b.new(dtype, (total_element_count,), "first adjoint")
     stacked_adjoints = b.new(dtype, (forward_loop.row_extent, total_element_count), "adjoints")
     carried_adjoint = Carried(final_adjoint, adjoint, next_adjoint, initial_adjoint, "adjoint")

@@ -71,11 +71,11 @@ class Reverse(Struct):
 
         The copies of active and selected values are active and selected, too.
         """
-        unguarded_ops, guarded_values = without_guards(ops)
+        unguarded_ops, operands_by_guard = without_guards(ops)
         op_copies, copies_by_value = copy_operations(b, unguarded_ops, substitutions)
         copies_by_value |= {
-            guarded_value: copies_by_value.get(value, value)
-            for guarded_value, value in guarded_values.items()
+            guard_output: copies_by_value.get(guard_operand, guard_operand)
+            for guard_output, guard_operand in operands_by_guard.items()
         }
         self.active_values.update(
             copy for value, copy in copies_by_value.items() if value in self.active_values

@@ -40,7 +40,9 @@ def sum_over_iterations(
     producers = {op.outputs[0]: op for op in ops if isinstance(op, Op)}
     sum_builder, values = _IterationSums(b, producers, count), tuple(values)
     values_to_vectorize = [
-        leaf for value in values for leaf in sum_builder.values_to_vectorize(value)
+        required_value
+        for summed_value in values
+        for required_value in sum_builder.values_to_vectorize(summed_value)
     ]
     sum_builder.computed_values, sum_builder.stacked_values = vectorize_iterations(
         b, ops, values_to_vectorize, rows, extent
@@ -59,25 +61,29 @@ class _IterationSums(Struct):
 
     def values_to_vectorize(self, value: Value) -> Iterator[Value]:
         """Yield the values that each iteration must compute so that `value` can be summed."""
-        factors = self._factors(value)
-        if factors is not None:
-            yield from factors
-        elif (linear_operands := self._linear_operands(value)) is not None:
-            for linear_operand in linear_operands:
-                yield from self.values_to_vectorize(linear_operand)
+        product_factors = self._factors(value)
+        if product_factors is not None:
+            yield from product_factors
+        elif (summable_operands := self._linear_operands(value)) is not None:
+            for summable_operand in summable_operands:
+                yield from self.values_to_vectorize(summable_operand)
         else:
             yield value
 
     def sum_of_value(self, value: Value) -> Value:
         """Return the sum of a value over all iterations."""
-        b, factors, linear_operands = self.b, self._factors(value), self._linear_operands(value)
-        if factors is not None:
-            return self._sum_of_products(*factors)
-        if linear_operands is None:
+        b, product_factors, summable_operands = (
+            self.b,
+            self._factors(value),
+            self._linear_operands(value),
+        )
+        if product_factors is not None:
+            return self._sum_of_products(*product_factors)
+        if summable_operands is None:
             return self._sum_of_rows(value)
         producer = self.producers[value]
         return b.op(
-            producer.op_type, *map(self.sum_of_value, linear_operands), **producer.attributes
+            producer.op_type, *map(self.sum_of_value, summable_operands), **producer.attributes
         )
 
     def _linear_operands(self, value: Value) -> Sequence[Value] | None:

@@ -139,16 +139,16 @@ class _DivisionFacts(Struct):
         if dtype_kind != "i" or cast_operand in self.non_minus_one_values:
             self.non_minus_one_values.add(cast_output)
 
-    def _learn_moved_elements(self, op: Op, selectable_operands: Iterable[Value | None]) -> None:
+    def _learn_moved_elements(self, op: Op, moved_operands: Iterable[Value | None]) -> None:
         """Record that an operation that moves elements never returns -1 if no operand contains -1.
 
         The same holds for the smallest integer. The result of `op`, such as a `Where`, holds only elements of
-        `selectable_operands`, and zeros.
+        `moved_operands`, and zeros.
         """
-        if self.non_minimum_values.issuperset(selectable_operands):
+        if self.non_minimum_values.issuperset(moved_operands):
             self.non_minimum_values.update(op.outputs)
         if op.op_type == "Where" and (op.inputs[0], op.inputs[2]) in self._minus_one_tests:
             # The other operand is selected only where it is not -1.
-            selectable_operands = op.inputs[1:2]
-        if self.non_minus_one_values.issuperset(selectable_operands):
+            moved_operands = op.inputs[1:2]
+        if self.non_minus_one_values.issuperset(moved_operands):
             self.non_minus_one_values.update(op.outputs)

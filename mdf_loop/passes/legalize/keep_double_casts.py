@@ -81,11 +81,11 @@ class _CastSeparator:
 
         None means that no cast precedes the value, or that an operation between them changes numbers.
         """
-        path_ops: list[Op] = []
+        ops_since_cast: list[Op] = []
         while (op := self.producers.get(current_value)) is not None:
-            path_ops.append(op)
+            ops_since_cast.append(op)
             if op.op_type == "Cast":
-                return path_ops
+                return ops_since_cast
             unchanged_operand = removable_operand(op, b.constant_of)
             if unchanged_operand is None:
                 return None

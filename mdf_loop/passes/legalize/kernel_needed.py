@@ -41,9 +41,12 @@ def main_dtype(op: Op) -> str:
 
     It is the dtype of the inputs that `main_inputs` returns.
     """
-    main_positions = main_inputs(op)
-    main_values = [op.inputs[k] for k in main_positions] or list(op.outputs)
-    return next((value.dtype for value in main_values if value is not None), op.outputs[0].dtype)
+    dtype_input_positions = main_inputs(op)
+    dtype_determining_values = [op.inputs[k] for k in dtype_input_positions] or list(op.outputs)
+    return next(
+        (value.dtype for value in dtype_determining_values if value is not None),
+        op.outputs[0].dtype,
+    )
 
 
 def main_inputs(op: Op) -> list[int]:
@@ -59,9 +62,9 @@ def main_inputs(op: Op) -> list[int]:
         op_schema.inputs[min(k, last_parameter_index)].type_str for k in range(len(op.inputs))
     ]
     output_type = op_schema.outputs[0].type_str
-    main_type_variable = output_type if output_type in type_variables else type_variables[0]
+    result_type_variable = output_type if output_type in type_variables else type_variables[0]
     return [
         k
         for k, type_variable in enumerate(type_variables)
-        if type_variable == main_type_variable and op.inputs[k] is not None
+        if type_variable == result_type_variable and op.inputs[k] is not None
     ]

@@ -75,9 +75,9 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
     )
     if wide_dtype is None:
         raise _no_kernel_error(op)
-    main_positions = set(main_inputs(op))
+    dtype_input_positions = set(main_inputs(op))
     wide_inputs = [
-        cast(b, value, wide_dtype) if value is not None and k in main_positions else value
+        cast(b, value, wide_dtype) if value is not None and k in dtype_input_positions else value
         for k, value in enumerate(op.inputs)
     ]
     wide_outputs = b.multi(op.op_type, *wide_inputs, output_count=len(op.outputs), **op.attributes)
@@ -88,23 +88,23 @@ def _compute_wider(b: Builder, op: Op) -> tuple[Value, ...]:
 
 
 def _wider_dtypes(op: Op) -> tuple[str, ...]:
-    operation_row = row_of(op.op_type)
-    if operation_row.needs_narrow_dtype:
+    registry_row = row_of(op.op_type)
+    if registry_row.needs_narrow_dtype:
         return ()
     if main_dtype(op) == "uint64":
-        return ("int64",) if operation_row.treats_uint64_as_int64 else ()
+        return ("int64",) if registry_row.treats_uint64_as_int64 else ()
     return _WIDER_DTYPES.get(main_dtype(op), ())
 
 
 def _with_main_dtype(op: Op, dtype: str) -> Op | None:
     """Return an operation retyped to compute in `dtype`, or None if ONNX forbids the dtype."""
     op_schema = onnx_schema.schema_of(op)
-    main_positions = set(main_inputs(op))
-    main_parameter = op_schema.inputs[min(main_positions)]
+    dtype_input_positions = set(main_inputs(op))
+    main_parameter = op_schema.inputs[min(dtype_input_positions)]
     if onnx_type_text(dtype) not in main_parameter.types:
         return None
     converted_inputs = tuple(
-        replace(value, dtype=dtype) if value is not None and k in main_positions else value
+        replace(value, dtype=dtype) if value is not None and k in dtype_input_positions else value
         for k, value in enumerate(op.inputs)
     )
     last_output_index = len(op_schema.outputs) - 1

@@ -58,13 +58,13 @@ def _is_capped(
     min_op = producers.get(ends)
     if min_op is None or min_op.op_type != "Min" or len(min_op.inputs) != 2:
         return False
-    end_limits = operand(min_op, 1)
+    slice_end_limits = operand(min_op, 1)
     if constant_steps is not None:
-        constant_limits = b.constant_of(end_limits)
+        constant_limits = b.constant_of(slice_end_limits)
         return constant_limits is not None and bool(
             np.all((constant_limits <= _MAX_END) | (constant_steps > 0))
         )
-    selection_op = producers.get(end_limits)
+    selection_op = producers.get(slice_end_limits)
     if selection_op is None or selection_op.op_type != "Where":
         return False
     backward_limits = b.constant_of(operand(selection_op, 1))

@@ -120,18 +120,20 @@ def _is_position(operation: Operation) -> TypeGuard[Op]:
 
 def _append_both_loops(b: Builder, loop: Loop) -> None:
     """Append a fast loop without nan checks, and an `If` that runs the original after a nan."""
-    fast_loop = _loop_until_nan(b, loop)
+    loop_until_nan = _loop_until_nan(b, loop)
     final_values = tuple(results(loop))
-    slow_values = {value: b.new(value.dtype, value.shape, value.name) for value in final_values}
-    slow_loop = substitute(loop, slow_values)
-    *fast_values, has_no_nan = results(fast_loop)
-    b.append(fast_loop)
+    repeated_loop_values = {
+        value: b.new(value.dtype, value.shape, value.name) for value in final_values
+    }
+    repeated_loop = substitute(loop, repeated_loop_values)
+    *nan_free_values, has_no_nan = results(loop_until_nan)
+    b.append(loop_until_nan)
     b.append(
         If(
             loop.name,
             has_no_nan,
-            Branch((), tuple(fast_values)),
-            Branch((slow_loop,), tuple(slow_values.values())),
+            Branch((), tuple(nan_free_values)),
+            Branch((repeated_loop,), tuple(repeated_loop_values.values())),
             final_values,
             loop.where,
         )

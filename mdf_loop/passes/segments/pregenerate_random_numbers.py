@@ -58,20 +58,22 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     *ops_before_loop, loop = program.ops
     assert isinstance(loop, Loop)
     assert loop.iteration_count is not None or loop.condition is None
-    counter_steps = _counters(
+    increments_by_counter = _counters(
         loop, {op.value for op in ops_before_loop if isinstance(op, Constant)}
     )
-    moved_ops = _operations_to_move(loop, counter_steps)
+    moved_ops = _operations_to_move(loop, increments_by_counter)
     if len(moved_ops) < MIN_MOVED_OPERATIONS:
         return program
     b = Builder.for_rewrite_of(program)
     with b.at(loop.where, loop.name):
-        rows_by_value = _build_moved_operations(b, loop, max_iterations, counter_steps, moved_ops)
+        rows_by_value = _build_moved_operations(
+            b, loop, max_iterations, increments_by_counter, moved_ops
+        )
     remaining_ops = [op for op in loop.ops if op not in moved_ops]
     removable_counters = [
         carried
         for carried in loop.carried
-        if carried.body_input in counter_steps
+        if carried.body_input in increments_by_counter
         and _is_used_only_to_count(carried, loop, remaining_ops)
     ]
     remaining_ops = [
@@ -87,18 +89,18 @@ def pregenerate_random_numbers(program: Program, max_iterations: Value) -> Progr
     read_values = {value for op in remaining_ops for value in reads(op)} | {
         *body_outputs(loop_without_counters)
     }
-    row_scans = [
+    pregenerated_rows = [
         Scanned(rows_by_value[op.outputs[0]], op.outputs[0])
         for op in moved_ops
         if op.outputs[0] in read_values
     ]
-    scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *row_scans))
+    scanning_loop = replace(loop_without_counters, scanned=(*loop.scanned, *pregenerated_rows))
     iteration_count = max_iterations if loop.iteration_count is None else loop.iteration_count
     final_counter_ops = [
         op
         for carried in removable_counters
         for op in _final_counter(
-            b, loop, carried, iteration_count, counter_steps[carried.body_input]
+            b, loop, carried, iteration_count, increments_by_counter[carried.body_input]
         )
     ]
     return replace(program, ops=(*ops_before_loop, *b.ops, scanning_loop, *final_counter_ops))
@@ -153,7 +155,7 @@ def _final_counter(
 def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
     """Return carried integers that grow by a constant per iteration, with these constants."""
     producers = {op.outputs[0]: op for op in loop.ops if isinstance(op, Op)}
-    counter_steps = {}
+    increments_by_counter = {}
     for carried in loop.carried:
         producer, incoming_value = producers.get(carried.body_output), carried.body_input
         if producer is None or producer.op_type != "Add" or incoming_value.dtype != "int64":
@@ -167,8 +169,8 @@ def _counters(loop: Loop, constants: set[Value]) -> Mapping[Value, Value]:
             and right_operand is not None
             and right_operand.shape in ((), (1,))
         ):
-            counter_steps[incoming_value] = right_operand
-    return counter_steps
+            increments_by_counter[incoming_value] = right_operand
+    return increments_by_counter
 
 
 def _counter_shape(loop: Loop) -> tuple[str, ...]:
@@ -176,13 +178,15 @@ def _counter_shape(loop: Loop) -> tuple[str, ...]:
     return () if loop.member_axis is None else (loop.member_axis,)
 
 
-def _operations_to_move(loop: Loop, counter_steps: Mapping[Value, Value]) -> list[Op]:
+def _operations_to_move(loop: Loop, increments_by_counter: Mapping[Value, Value]) -> list[Op]:
     """Return the operations of a loop body that depend only on counters and outer values."""
     body_values = {*body_inputs(loop), *(value for op in loop.ops for value in results(op))}
     next_counters = {
-        carried.body_output for carried in loop.carried if carried.body_input in counter_steps
+        carried.body_output
+        for carried in loop.carried
+        if carried.body_input in increments_by_counter
     }
-    movable_values = set(counter_steps)
+    movable_values = set(increments_by_counter)
     moved_ops: list[Op] = []
     for op in loop.ops:
         if not isinstance(op, Op) or not is_exact_elementwise(op) or op.outputs[0] in next_counters:
@@ -206,7 +210,7 @@ def _build_moved_operations(
     b: Builder,
     loop: Loop,
     max_iterations: Value,
-    counter_steps: Mapping[Value, Value],
+    increments_by_counter: Mapping[Value, Value],
     moved_ops: list[Op],
 ) -> Mapping[Value, Value]:
     """Append the operations moved out of a loop, computed for all iterations at once.
@@ -217,11 +221,11 @@ def _build_moved_operations(
     iteration_column = insert_axes(b, iteration_numbers, 0, len(_counter_shape(loop)))
     rows_by_value = {}
     for carried in loop.carried:
-        if carried.body_input not in counter_steps:
+        if carried.body_input not in increments_by_counter:
             continue
         initial_value, counter_increase = (
             carried.initial,
-            b.op("Mul", iteration_column, counter_steps[carried.body_input]),
+            b.op("Mul", iteration_column, increments_by_counter[carried.body_input]),
         )
         cast_ops = [
             op for op in moved_ops if op.inputs == (carried.body_input,) and _is_cast_to_words(op)

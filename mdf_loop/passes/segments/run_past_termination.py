@@ -136,10 +136,10 @@ def _operations_in_loop(loop: Loop) -> set[Operation]:
     needed_values = {carried.body_output for carried in loop.carried}
     loop_ops: set[Operation] = set()
     for op in reversed(loop.ops):
-        can_defer = (
+        can_leave_loop = (
             isinstance(op, Op) and is_exact_elementwise(op) and op.outputs[0].shape is not None
         )
-        if not can_defer or not needed_values.isdisjoint(results(op)):
+        if not can_leave_loop or not needed_values.isdisjoint(results(op)):
             loop_ops.add(op)
             needed_values.update(reads(op))
     return loop_ops

@@ -130,22 +130,22 @@ def _loops_without_crossings(
 ) -> tuple[Loop, ...]:
     """Return the loops across which only arrays pass, so that a program can be split there."""
     producers = {value: operation for operation in program.ops for value in results(operation)}
-    last_reading_parts = {output.value: len(cut_loops) for output in program.outputs}
+    last_use_parts = {output.value: len(cut_loops) for output in program.outputs}
     for operation in program.ops:
         part_offset = 1 if operation in cut_loops else 0  # A loop reads values after its part.
         for value in reads(operation):
-            last_reading_parts[value] = max(
-                last_reading_parts.get(value, 0), part_numbers[operation] + part_offset
+            last_use_parts[value] = max(
+                last_use_parts.get(value, 0), part_numbers[operation] + part_offset
             )
-    crossed_part_ranges = [
+    nonarray_live_ranges = [
         range(part_numbers[producers[value]], last_part)
-        for value, last_part in last_reading_parts.items()
+        for value, last_part in last_use_parts.items()
         if value in producers and not is_tensor(value.dtype)
     ]
     return tuple(
         loop
         for k, loop in enumerate(cut_loops)
-        if not any(k in part_range for part_range in crossed_part_ranges)
+        if not any(k in live_range for live_range in nonarray_live_ranges)
     )
 
 
@@ -196,13 +196,13 @@ class _ProgramSplitter:
         return tuple(segment for segment in reversed(segments) if segment is not None)
 
     def _program_parts(self) -> list[Loop | list[Operation]]:
-        straight_parts: list[list[Operation]] = [[] for _ in range(len(self.cut_loops) + 1)]
+        straight_line_parts: list[list[Operation]] = [[] for _ in range(len(self.cut_loops) + 1)]
         for operation in self.program.ops:
             if operation not in self.cut_loops and not isinstance(operation, Constant):
-                straight_parts[self.part_numbers[operation]].append(operation)
-        program_parts: list[Loop | list[Operation]] = [straight_parts[0]]
-        for loop, next_straight_part in zip(self.cut_loops, straight_parts[1:], strict=True):
-            program_parts += [loop, next_straight_part]
+                straight_line_parts[self.part_numbers[operation]].append(operation)
+        program_parts: list[Loop | list[Operation]] = [straight_line_parts[0]]
+        for loop, part_after_loop in zip(self.cut_loops, straight_line_parts[1:], strict=True):
+            program_parts += [loop, part_after_loop]
         return program_parts
 
     def _loop_segment(self, loop: Loop) -> LoopSegment:

@@ -81,12 +81,14 @@ def _fuse_changes(first: _AxisChange, second: _AxisChange) -> _AxisChange:
     The axes of a change are positions in the array of higher rank. An insertion therefore shifts the axes
     of the insertion before it, and a removal shifts the axes of the removal after it.
     """
-    shifting_change, shifted_change = (
+    full_rank_change, reduced_rank_change = (
         (second, first) if first.op_type == "Unsqueeze" else (first, second)
     )
-    full_rank = len(shifting_change.axes) + max((*shifting_change.axes, *shifted_change.axes)) + 1
-    other_axes = [axis for axis in range(full_rank) if axis not in shifting_change.axes]
+    full_rank = (
+        len(full_rank_change.axes) + max((*full_rank_change.axes, *reduced_rank_change.axes)) + 1
+    )
+    other_axes = [axis for axis in range(full_rank) if axis not in full_rank_change.axes]
     fused_axes = sorted(
-        (*shifting_change.axes, *(other_axes[axis] for axis in shifted_change.axes))
+        (*full_rank_change.axes, *(other_axes[axis] for axis in reduced_rank_change.axes))
     )
     return _AxisChange(first.op_type, first.source, fused_axes)

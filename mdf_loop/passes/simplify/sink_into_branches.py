@@ -95,10 +95,10 @@ def _groups_by_condition(ops: Sequence[Operation]) -> list[list[int]]:
             assert condition is not None
             positions_by_condition.setdefault(condition, []).append(k)
     position_groups = sorted(positions_by_condition.values(), key=lambda group: -group[-1])
-    single_selections = [
+    single_position_groups = [
         [k] for group in position_groups if len(group) > 1 for k in reversed(group)
     ]
-    return position_groups + single_selections
+    return position_groups + single_position_groups
 
 
 def _is_scalar_selection(op: Op) -> bool:
@@ -130,14 +130,16 @@ def _sink_group(
     values_read_after: set[Value],
 ) -> tuple[Operation, ...] | None:
     """Replace a group of `Where`s by one `If`, or return None if this would not save time."""
-    selection_sides = [
+    branch_candidates = [
         _find_selection_side(b, ops, selection_positions, operand_position, values_read_after)
         for operand_position in (1, 2)
     ]
-    sunk_positions = {k for side in selection_sides for k in side.op_positions}
+    sunk_positions = {
+        k for branch_candidate in branch_candidates for k in branch_candidate.op_positions
+    }
     if all(
-        estimate_cost(b, (ops[k] for k in side.op_positions)) < MIN_SUNK_MICROSECONDS
-        for side in selection_sides
+        estimate_cost(b, (ops[k] for k in branch_candidate.op_positions)) < MIN_SUNK_MICROSECONDS
+        for branch_candidate in branch_candidates
     ):
         return None
     selection_results = {value for k in selection_positions for value in results(ops[k])}
@@ -149,7 +151,9 @@ def _sink_group(
     needed_values = [
         value for op in (*ops_between, *(ops[k] for k in sunk_positions)) for value in reads(op)
     ]
-    needed_values += [operand for side in selection_sides for operand in side.operands]
+    needed_values += [
+        operand for branch_candidate in branch_candidates for operand in branch_candidate.operands
+    ]
     if not selection_results.isdisjoint(needed_values):
         return None
     last_selection = ops[selection_positions[-1]]
@@ -157,7 +161,8 @@ def _sink_group(
     condition = last_selection.inputs[0]
     assert condition is not None
     then_branch, else_branch = (
-        Branch(tuple(ops[k] for k in side.op_positions), side.operands) for side in selection_sides
+        Branch(tuple(ops[k] for k in branch_candidate.op_positions), branch_candidate.operands)
+        for branch_candidate in branch_candidates
     )
     conditional_outputs = tuple(
         ops[k].outputs[0]  # type: ignore[union-attr]
@@ -189,14 +194,14 @@ def _find_selection_side(
     values_read_after: set[Value],
 ) -> _SelectionSide:
     """Return one operand of each `Where`, and the operations that only these operands need."""
-    side_operands = []
+    selected_operands = []
     values_read_elsewhere = set(values_read_after)
     for k in selection_positions:
         op = ops[k]
         assert isinstance(op, Op)
-        side_operand = op.inputs[operand_position]
-        assert side_operand is not None
-        side_operands.append(side_operand)
+        selected_operand = op.inputs[operand_position]
+        assert selected_operand is not None
+        selected_operands.append(selected_operand)
         values_read_elsewhere.update(
             value
             for position, value in enumerate(op.inputs)
@@ -211,11 +216,11 @@ def _find_selection_side(
             and values_read_elsewhere.isdisjoint(results(ops[k]))
             and _is_movable(b, ops[k])
         )
-        if can_sink and _is_needed(ops, k, side_operands, movable_positions):
+        if can_sink and _is_needed(ops, k, selected_operands, movable_positions):
             movable_positions.append(k)
         else:
             values_read_elsewhere.update(reads(ops[k]))
-    return _SelectionSide(tuple(side_operands), tuple(reversed(movable_positions)))
+    return _SelectionSide(tuple(selected_operands), tuple(reversed(movable_positions)))
 
 
 def _is_needed(
