@@ -208,16 +208,18 @@ class ModelBuilder(Builder):
         """
         mark_flags = {"weak": weak, "unrolled": unrolled, "shape_dependent": shape_dependent}
         pooled_constant = self._pooled(
-            array, name, tuple(flag_name for flag_name, is_set in mark_flags.items() if is_set)
+            array,
+            name,
+            tuple(flag_name for flag_name, is_flag_set in mark_flags.items() if is_flag_set),
         )
         shared_state = self._model_state
-        for is_set, marked_values in (
+        for is_flag_set, flagged_values in (
             (weak, shared_state.weak_values),
             (unrolled, shared_state.unrolled_constants),
             (shape_dependent, shared_state.shape_constants),
         ):
-            if is_set:
-                marked_values.add(pooled_constant)
+            if is_flag_set:
+                flagged_values.add(pooled_constant)
         return pooled_constant
 
     def record_broadcast(self, value: Value, *sources: Value) -> Value:

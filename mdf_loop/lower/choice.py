@@ -180,13 +180,13 @@ def _join_dtypes(b: ModelBuilder, then: Value, otherwise: Value, message_prefix:
     """
     if then.dtype == otherwise.dtype:
         return then.dtype
-    typed_dtypes = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
-    if len(typed_dtypes) < 2 and all(
+    nonweak_dtypes = {value.dtype for value in (then, otherwise) if not b.is_weak(value)}
+    if len(nonweak_dtypes) < 2 and all(
         value.dtype != "string" and "(" not in value.dtype for value in (then, otherwise)
     ):
         dtype = common_dtype(b, (then, otherwise))
         if (
-            typed_dtypes <= {dtype}
+            nonweak_dtypes <= {dtype}
             and fits_dtype(b, then, dtype)
             and fits_dtype(b, otherwise, dtype)
         ):

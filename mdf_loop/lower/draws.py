@@ -62,7 +62,7 @@ def shape_of_sample(b: ModelBuilder, size: Axes, *parameters: Value) -> SampleSh
 
 def _lower_variate(variate: Variate) -> Callable[..., Value]:
     """Return the function that lowers calls of a random distribution."""
-    is_float64, in_expression = (
+    is_float64_arithmetic, is_expression_arithmetic = (
         variate.arithmetic == arithmetic for arithmetic in ("float64", "expression")
     )
     convert = _as_integer if variate.arithmetic == "integer" else as_float
@@ -71,18 +71,18 @@ def _lower_variate(variate: Variate) -> Callable[..., Value]:
         def operand(parameter: Value | float) -> Symbolic:
             value = parameter if isinstance(parameter, Value) else literal(b, parameter)
             number = convert(b, value)
-            if in_expression:
+            if is_expression_arithmetic:
                 return ExpressionArray(b, number)
-            return Symbolic(b, cast(b, number, "float64") if is_float64 else number)
+            return Symbolic(b, cast(b, number, "float64") if is_float64_arithmetic else number)
 
         def shape_of(size: Axes, *parameters: Symbolic) -> SampleShape:
             return shape_of_sample(b, size, *(parameter.value for parameter in parameters))
 
         shape, *parameters = variate.read(arguments, keywords, operand, shape_of)
-        site = DrawSite(b, in_expression=in_expression)
+        site = DrawSite(b, in_expression=is_expression_arithmetic)
         samples: Value = variate.formula(site, shape, *parameters).value
-        is_rounded = samples.dtype == "float64" and is_float64
-        return cast(b, samples, b.float_dtype) if is_rounded else samples
+        has_float64_samples = samples.dtype == "float64" and is_float64_arithmetic
+        return cast(b, samples, b.float_dtype) if has_float64_samples else samples
 
     builder_parameter = inspect.Parameter("builder", inspect.Parameter.POSITIONAL_ONLY)
     parameters = (

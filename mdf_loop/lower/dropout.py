@@ -38,8 +38,8 @@ def dropout(
     )
     if constant_training_flag is not None:
         return masked_array, random_mask
-    full_mask = b.op("Or", b.op("Not", training_flag), random_mask)
-    return b.op("Where", training_flag, masked_array, input_array), full_mask
+    kept_mask = b.op("Or", b.op("Not", training_flag), random_mask)
+    return b.op("Where", training_flag, masked_array, input_array), kept_mask
 
 
 def _true_mask(b: ModelBuilder, data: Value) -> Value:

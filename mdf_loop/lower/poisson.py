@@ -87,20 +87,20 @@ def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Valu
         )
     body, loop_label = b.loop_body(), f"{b.label}.poisson"
     with body.at(b.where, loop_label):
-        entry_values = [
+        body_entry_values = [
             body.new(dtype, is_counting.shape, f"{loop_label}.{label}")
             for label, dtype in _DTYPE_BY_CARRIED_LABEL.items()
         ]
         event_index = body.new("int64", (), f"{loop_label}.k")
         event_number = (Symbolic(body, event_index) + 1).astype(np.float64)
-        u, symbolic_rate, *state = (
-            Symbolic(body, value) for value in (uniform_samples, rate, *entry_values)
+        u, symbolic_rate, *loop_state = (
+            Symbolic(body, value) for value in (uniform_samples, rate, *body_entry_values)
         )
-        next_state = poisson.sum_next_term(u, symbolic_rate, event_number, state)
-        exit_values = [part.value for part in next_state]
-        is_any_counting = _any_true(body, exit_values[2])
-    no_events = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64")
-    initial_values = (initial_probability, initial_probability, is_counting, no_events)
+        next_loop_state = poisson.sum_next_term(u, symbolic_rate, event_number, loop_state)
+        body_exit_values = [part.value for part in next_loop_state]
+        is_any_counting = _any_true(body, body_exit_values[2])
+    initial_event_counts = cast(b, b.op("Less", uniform_samples, uniform_samples), "int64")
+    initial_values = (initial_probability, initial_probability, is_counting, initial_event_counts)
     carried_values = tuple(
         Carried(
             initial_value,
@@ -110,7 +110,11 @@ def _count_in_loop(b: ModelBuilder, uniform_samples: Value, rate: Value) -> Valu
             label,
         )
         for label, initial_value, entry_value, exit_value in zip(
-            _DTYPE_BY_CARRIED_LABEL, initial_values, entry_values, exit_values, strict=True
+            _DTYPE_BY_CARRIED_LABEL,
+            initial_values,
+            body_entry_values,
+            body_exit_values,
+            strict=True,
         )
     )
     loop = b.append(

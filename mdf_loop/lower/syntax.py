@@ -115,8 +115,8 @@ def names_in(expression: Any) -> set[str]:
     The result for an invalid expression is the whole text.
     """
     if isinstance(expression, list | tuple):
-        members = () if contains_only_numbers(expression) else expression
-        return set().union(*(names_in(member) for member in members))
+        expression_elements = () if contains_only_numbers(expression) else expression
+        return set().union(*(names_in(element) for element in expression_elements))
     if not isinstance(expression, str) or parse_number(expression) is not None:
         return set()
     try:

@@ -181,10 +181,10 @@ def common_dtype(b: ModelBuilder, values: Sequence[Value]) -> str:
     for value in values:
         if kind(value) == "U":
             raise OperandError("text cannot take part in arithmetic")
-    typed_dtypes = [value.dtype for value in values if not b.is_weak(value)]
+    nonweak_dtypes = [value.dtype for value in values if not b.is_weak(value)]
     weak_dtypes = [value.dtype for value in values if b.is_weak(value)]
-    dtype = promoted_dtype(typed_dtypes or weak_dtypes)
-    for weak_dtype in weak_dtypes if typed_dtypes else ():
+    dtype = promoted_dtype(nonweak_dtypes or weak_dtypes)
+    for weak_dtype in weak_dtypes if nonweak_dtypes else ():
         if _PROMOTION_RANK_BY_KIND[kind_of(weak_dtype)] > _PROMOTION_RANK_BY_KIND[kind_of(dtype)]:
             dtype = b.float_dtype if kind_of(weak_dtype) == "f" else weak_dtype
     has_float64 = any(value.dtype == "float64" for value in values)

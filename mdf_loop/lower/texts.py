@@ -17,18 +17,18 @@ def equal_texts(b: ModelBuilder, left: Value, right: Value) -> Value:
     """Return `left == right` for text arrays, element by element, with broadcasting."""
     flat_texts = [b.op("Reshape", value, ints(b, -1)) for value in (left, right)]
     concatenated_texts = b.op("Concat", *flat_texts, axis=0)
-    text_numbers = b.multi("Unique", concatenated_texts, output_count=3)[2]
+    unique_text_indices = b.multi("Unique", concatenated_texts, output_count=3)[2]
     left_count = b.op("Shape", flat_texts[0])
     total_count = b.op("Shape", concatenated_texts)
-    number_slices = (
-        b.op("Slice", text_numbers, ints(b, 0), left_count, ints(b, 0)),
-        b.op("Slice", text_numbers, left_count, total_count, ints(b, 0)),
+    indices_by_operand = (
+        b.op("Slice", unique_text_indices, ints(b, 0), left_count, ints(b, 0)),
+        b.op("Slice", unique_text_indices, left_count, total_count, ints(b, 0)),
     )
-    slices_with_operands = zip(number_slices, (left, right), strict=True)
+    indices_with_operands = zip(indices_by_operand, (left, right), strict=True)
     return b.op(
         "Equal",
         *(
-            b.op("Reshape", number_slice, b.op("Shape", operand))
-            for number_slice, operand in slices_with_operands
+            b.op("Reshape", operand_indices, b.op("Shape", operand))
+            for operand_indices, operand in indices_with_operands
         ),
     )

@@ -115,9 +115,9 @@ class BatchScope(Struct):
                 b.op("Concat", self.run_count(), ints(b, *target_extents), axis=0),
             )
             # ONNX cannot infer these names.
-            typed_value = replace(expanded_value, shape=(self.run_axis, *(shape or ())))
-            b.ops[-1] = substitute(b.ops[-1], {expanded_value: typed_value})
-            return typed_value
+            shaped_value = replace(expanded_value, shape=(self.run_axis, *(shape or ())))
+            b.ops[-1] = substitute(b.ops[-1], {expanded_value: shaped_value})
+            return shaped_value
 
         return self._build_once(x, ("expanded", *target_extents), expand)
 

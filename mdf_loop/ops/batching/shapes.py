@@ -191,8 +191,8 @@ def _pad_per_run(scope: BatchScope, op: Op, operands: Operands, fill_value: Oper
         if x.is_batched
         else _pad_shared(scope, op, operands)
     )
-    run_fill_values = scope.align_rank(fill_value, x.rank)
-    return b.op("Where", cast(b, pad_mask, "bool"), run_fill_values, padded_runs)
+    aligned_fill_values = scope.align_rank(fill_value, x.rank)
+    return b.op("Where", cast(b, pad_mask, "bool"), aligned_fill_values, padded_runs)
 
 
 def _pad_shared(scope: BatchScope, op: Op, operands: Operands) -> Value:

@@ -215,10 +215,10 @@ def det(b: Builder, op: Op) -> Value:
             f"onnx::Det in float64 takes matrices up to {_MAX_DET_ROWS} x "
             f"{_MAX_DET_ROWS}, not {n} x {n}"
         )
-    remaining_rows = b.op("Reshape", x, ints(b, -1, n, n)) if n else x
+    remaining_matrices = b.op("Reshape", x, ints(b, -1, n, n)) if n else x
     determinant = constant_like(b, 1.0, x)
     for k in range(n, 0, -1):
-        pivot_factor, remaining_rows = _eliminate_column(b, remaining_rows, k)
+        pivot_factor, remaining_matrices = _eliminate_column(b, remaining_matrices, k)
         determinant = b.op("Mul", determinant, pivot_factor)
     stack_shape = b.op("Shape", x, end=-2)
     return b.op("Expand" if not n else "Reshape", determinant, stack_shape)

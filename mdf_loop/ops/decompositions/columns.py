@@ -38,18 +38,19 @@ def columns_to_image(b: Builder, op: Op) -> Value:
     kernel_positions = list(itertools.product(*map(range, windows.kernel)))
     columns_shape = ints(b, 0, -1, len(kernel_positions), *window_counts)
     columns_by_position = b.op("Reshape", operand(op), columns_shape)
-    position_images = []
+    kernel_position_images = []
     for position_index, kernel_position in enumerate(kernel_positions):
         window_elements = b.op("Gather", columns_by_position, ints(b, position_index), axis=2)
         window_elements = b.op("Squeeze", window_elements, ints(b, 2))
-        position_images.append(
+        kernel_position_images.append(
             _place_in_image(
                 b, window_elements, window_counts, kernel_position, image_extents, windows
             )
         )
-    sum_op_type = "Or" if position_images[0].dtype == "bool" else "Add"
+    sum_op_type = "Or" if kernel_position_images[0].dtype == "bool" else "Add"
     return functools.reduce(
-        lambda total, window_elements: b.op(sum_op_type, total, window_elements), position_images
+        lambda total, position_image: b.op(sum_op_type, total, position_image),
+        kernel_position_images,
     )
 
 
@@ -79,13 +80,13 @@ def _place_in_image(
     windows: Windows,
 ) -> Value:
     """Build an image of zeros with one element of each window at its position in the image."""
-    spread_extents = list(window_counts)
+    strided_extents = list(window_counts)
     for axis, stride in enumerate(windows.strides):
         if stride > 1:
-            spread_elements = b.op("Unsqueeze", window_elements, ints(b, 3 + axis))
-            spread_elements = pad_axes(b, spread_elements, [0], [stride - 1], first=3 + axis)
-            spread_extents[axis] *= stride
-            window_elements = b.op("Reshape", spread_elements, ints(b, 0, 0, *spread_extents))
+            strided_elements = b.op("Unsqueeze", window_elements, ints(b, 3 + axis))
+            strided_elements = pad_axes(b, strided_elements, [0], [stride - 1], first=3 + axis)
+            strided_extents[axis] *= stride
+            window_elements = b.op("Reshape", strided_elements, ints(b, 0, 0, *strided_extents))
     leading_pads = [
         position_index * dilation - first_pad
         for position_index, dilation, first_pad in zip(
@@ -93,9 +94,9 @@ def _place_in_image(
         )
     ]
     trailing_pads = [
-        image_extent - leading_pad - spread_extent
-        for image_extent, leading_pad, spread_extent in zip(
-            image, leading_pads, spread_extents, strict=True
+        image_extent - leading_pad - strided_extent
+        for image_extent, leading_pad, strided_extent in zip(
+            image, leading_pads, strided_extents, strict=True
         )
     ]
     return pad_axes(b, window_elements, leading_pads, trailing_pads)

@@ -48,11 +48,11 @@ def log1p(b: Builder, x: Value) -> Value:
     """
     one_plus_x = shift(b, x, 1.0)
     magnitude_limit = constant_like(b, MAX_SQUARED_NUMBER, x)
-    computed_x, clipped_x = (
+    rounded_x, clipped_x = (
         b.op("Min", shift(b, one_plus_x, -1.0), magnitude_limit),
         b.op("Min", x, magnitude_limit),
     )
-    log_of_x_plus_1 = b.op("Mul", b.op("Log", one_plus_x), b.op("Div", clipped_x, computed_x))
+    log_of_x_plus_1 = b.op("Mul", b.op("Log", one_plus_x), b.op("Div", clipped_x, rounded_x))
     return b.op("Where", b.op("Equal", one_plus_x, constant_like(b, 1.0, x)), x, log_of_x_plus_1)
 
 
@@ -207,10 +207,12 @@ def tan(b: Builder, op: Op) -> Value:
     is_even = b.op(
         "Equal", b.op("Mod", n, constant_like(b, 2.0, x), fmod=1), constant_like(b, 0.0, x)
     )
-    near_tangent = b.op("Where", is_even, y, b.op("Div", constant_like(b, -1.0, x), y))
-    far_tangent = b.op("Div", b.op("Sin", a), b.op("Cos", a))
+    small_angle_tangent = b.op("Where", is_even, y, b.op("Div", constant_like(b, -1.0, x), y))
+    large_angle_tangent = b.op("Div", b.op("Sin", a), b.op("Cos", a))
     return copy_sign(
-        b, x, b.op("Where", b.op("Less", a, argument_limit), near_tangent, far_tangent)
+        b,
+        x,
+        b.op("Where", b.op("Less", a, argument_limit), small_angle_tangent, large_angle_tangent),
     )
 
 

@@ -43,18 +43,22 @@ def erf(b: Builder, op: Op) -> Value:
     x = operand(op)
     a = b.op("Min", b.op("Abs", x), constant_like(b, 6.0, x))
     a_squared = b.op("Mul", a, a)
-    near_ratio = b.op(
+    ratio_near_zero = b.op(
         "Div",
         polynomial(b, a_squared, _NUMERATOR_NEAR_ZERO),
         polynomial(b, a_squared, _DENOMINATOR_NEAR_ZERO),
     )
-    far_ratio = b.op(
+    ratio_far_from_zero = b.op(
         "Div",
         polynomial(b, a, _NUMERATOR_FAR_FROM_ZERO),
         polynomial(b, a, _DENOMINATOR_FAR_FROM_ZERO),
     )
     one = constant_like(b, 1.0, x)
-    far_result = b.op("Sub", one, b.op("Mul", b.op("Exp", b.op("Neg", a_squared)), far_ratio))
+    erf_far_from_zero = b.op(
+        "Sub", one, b.op("Mul", b.op("Exp", b.op("Neg", a_squared)), ratio_far_from_zero)
+    )
     return copy_sign(
-        b, x, b.op("Where", b.op("Greater", a, one), far_result, b.op("Mul", a, near_ratio))
+        b,
+        x,
+        b.op("Where", b.op("Greater", a, one), erf_far_from_zero, b.op("Mul", a, ratio_near_zero)),
     )

@@ -235,22 +235,22 @@ def _sum_parts_of_unknown_length(b: Builder, x: Value, front_axis_count: int) ->
         _build_neutral_element(b, x, term_count),
     )
     transposed_table = b.op("Transpose", padded_table, perm=(1, 0))
-    terms_by_part = b.op(
+    partial_sum_terms = b.op(
         "Reshape",
         transposed_table,
         _concatenate_extents(b, row_count, used_part_count, vector_count),
         allowzero=1,
     )
     missing_part_count = b.op("Sub", part_count, used_part_count)
-    padded_parts = b.op(
+    padded_sum_terms = b.op(
         "Pad",
-        terms_by_part,
+        partial_sum_terms,
         _concatenate_extents(b, zero, zero, zero, zero, missing_part_count, zero),
         constant_like(b, -0.0, x),
     )
     flat_rows = b.op(
         "Reshape",
-        padded_parts,
+        padded_sum_terms,
         _concatenate_extents(b, row_count, b.op("Mul", part_count, vector_count)),
         allowzero=1,
     )

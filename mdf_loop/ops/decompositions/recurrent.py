@@ -81,25 +81,27 @@ def _read_activations(
         for parameter_name in ("alpha", "beta")
     ]
     clip_limit = op.attributes.get("clip")
-    activations, functions_per_direction = [], len(default_names)
+    activations, count_per_direction = [], len(default_names)
     for position, activation_name in enumerate(activation_names):
         if activation_name.lower() not in _ACTIVATIONS:
             raise UnsupportedError(f"onnx::{op.op_type} has no activation '{activation_name}'")
         activation_function, default_parameters = _ACTIVATIONS[activation_name.lower()]
-        bound_parameters = [
+        activation_parameters = [
             explicit_parameters.pop(0) if explicit_parameters else default_parameter
             for explicit_parameters, default_parameter in zip(
                 parameters_by_name, default_parameters, strict=False
             )
         ]
         is_gate = (
-            position % functions_per_direction < 2
+            position % count_per_direction < 2
         )  # The third activation of an LSTM gets the cell unclipped.
         activations.append(
-            _bind_activation(activation_function, bound_parameters, clip_limit if is_gate else None)
+            _bind_activation(
+                activation_function, activation_parameters, clip_limit if is_gate else None
+            )
         )
     return [
-        activations[k * functions_per_direction : (k + 1) * functions_per_direction]
+        activations[k * count_per_direction : (k + 1) * count_per_direction]
         for k in range(directions)
     ]
 

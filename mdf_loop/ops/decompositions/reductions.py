@@ -178,14 +178,17 @@ def _multiply_along_runtime_axes(
         is_empty = b.op("Equal", b.op("Size", axes_operand), b.constant(np.array(0)))
         reduced_mask = b.op("Or", reduced_mask, is_empty)
     end_pads = ints(b, *[0] * rank, *[1] * rank)
-    products = b.op("Pad", x, end_pads, constant_like(b, 1, x))
+    padded_products = b.op("Pad", x, end_pads, constant_like(b, 1, x))
     for axis, axis_size in enumerate(shape):
         is_reduced = b.op("Gather", reduced_mask, ints(b, axis), axis=0)
-        products = b.op(
-            "Where", is_reduced, _multiply_along_axis(b, products, axis, axis_size + 1), products
+        padded_products = b.op(
+            "Where",
+            is_reduced,
+            _multiply_along_axis(b, padded_products, axis, axis_size + 1),
+            padded_products,
         )
     slice_ends = b.op("Where", reduced_mask, ints(b, *[1] * rank), ints(b, *shape))
-    x = b.op("Slice", products, ints(b, *[0] * rank), slice_ends, ints(b, *range(rank)))
+    x = b.op("Slice", padded_products, ints(b, *[0] * rank), slice_ends, ints(b, *range(rank)))
     if attribute(op, "keepdims"):
         return x
     result_shape = b.op("Compress", b.op("Shape", x), b.op("Not", reduced_mask), axis=0)

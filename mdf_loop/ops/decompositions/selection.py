@@ -114,14 +114,14 @@ def depth_to_space(b: Builder, op: Op) -> Value:
 
     The operations are a reshape, a transpose and a reshape.
     """
-    _, channel_count, height, width = extents(operand(op), "onnx::DepthToSpace")
+    _, input_channel_count, height, width = extents(operand(op), "onnx::DepthToSpace")
     block_size = attribute(op, "blocksize")
-    channels = channel_count // (block_size * block_size)
+    output_channel_count = input_channel_count // (block_size * block_size)
     is_column_first = attribute(op, "mode") == "CRD"
     split_shape = (
-        (0, channels, block_size, block_size, height, width)
+        (0, output_channel_count, block_size, block_size, height, width)
         if is_column_first
-        else (0, block_size, block_size, channels, height, width)
+        else (0, block_size, block_size, output_channel_count, height, width)
     )
     axis_order = (0, 1, 4, 2, 5, 3) if is_column_first else (0, 3, 4, 1, 5, 2)
     return _regroup_axes(
@@ -129,7 +129,7 @@ def depth_to_space(b: Builder, op: Op) -> Value:
         operand(op),
         split_shape,
         axis_order,
-        (0, channels, height * block_size, width * block_size),
+        (0, output_channel_count, height * block_size, width * block_size),
     )
 
 

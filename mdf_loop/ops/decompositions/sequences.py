@@ -26,7 +26,7 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
     part_index = body.new("int64", (), "i")
     loop_condition = body.new("bool", (), "go")
     sequence_dtype = sequence_of(x.dtype)
-    entering_parts = body.new(sequence_dtype, None, "parts")
+    previous_sequence = body.new(sequence_dtype, None, "parts")
     if optional_operand(op, 1) is None and not attribute(op, "keepdims"):
         sequence_part = body.op("Gather", x, part_index, axis=axis)
     else:
@@ -37,11 +37,13 @@ def split_to_sequence(b: Builder, op: Op) -> Value:
             for position in (start_position, end_position)
         )
         sequence_part = body.op("Slice", x, slice_start, slice_end, ints(body, axis))
-    leaving_parts = body.op("SequenceInsert", entering_parts, sequence_part)
+    extended_sequence = body.op("SequenceInsert", previous_sequence, sequence_part)
     part_count = b.op("Sub", b.op("Size", part_bounds), b.constant(np.array(1)))
-    final_parts = b.new(sequence_dtype, None, "parts")
+    final_sequence = b.new(sequence_dtype, None, "parts")
     empty_sequence = b.op("SequenceEmpty", dtype=element_type(x.dtype))
-    carried_values = (Carried(empty_sequence, entering_parts, leaving_parts, final_parts, "parts"),)
+    carried_values = (
+        Carried(empty_sequence, previous_sequence, extended_sequence, final_sequence, "parts"),
+    )
     loop = Loop(
         b.label,
         part_count,

@@ -105,8 +105,15 @@ def pad_axes(
     if not any((*before, *after)):
         return x
     trailing_axis_count = rank(x, "padding") - first - len(before)
-    first_zeros, last_zeros = [0] * first, [0] * trailing_axis_count
-    pads = (*first_zeros, *before, *last_zeros, *first_zeros, *after, *last_zeros)
+    leading_axis_zeros, trailing_axis_zeros = [0] * first, [0] * trailing_axis_count
+    pads = (
+        *leading_axis_zeros,
+        *before,
+        *trailing_axis_zeros,
+        *leading_axis_zeros,
+        *after,
+        *trailing_axis_zeros,
+    )
     return b.op("Pad", x, ints(b, *pads), constant_like(b, fill_value, x))
 
 

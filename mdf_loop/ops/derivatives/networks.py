@@ -129,10 +129,10 @@ def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
         attribute(op, "ignore_index"),
     )
     one, zero = (constant_like(b, k, log_likelihoods) for k in (1, 0))
-    is_ignored = None
+    is_ignored_target = None
     if ignored_target is not None:
-        is_ignored = b.op("Equal", target, scalar(b, ignored_target, target.dtype))
-        target = b.op("Where", is_ignored, scalar(b, 0, target.dtype), target)
+        is_ignored_target = b.op("Equal", target, scalar(b, ignored_target, target.dtype))
+        target = b.op("Where", is_ignored_target, scalar(b, 0, target.dtype), target)
     target_weight = one if class_weights is None else b.op("Gather", class_weights, target, axis=0)
     target_log_likelihood = b.op(
         "GatherElements", log_likelihoods, b.op("Unsqueeze", target, ints(b, 1)), axis=1
@@ -141,9 +141,9 @@ def _build_loss(b: Builder, op: Op, log_likelihoods: Value) -> Value:
         "Neg", b.op("Mul", target_weight, b.op("Squeeze", target_log_likelihood, ints(b, 1)))
     )
     target_weight = b.op("Expand", target_weight, shape_of(b, loss))
-    if is_ignored is not None:
+    if is_ignored_target is not None:
         loss, target_weight = (
-            b.op("Where", is_ignored, zero, loss_or_weight)
+            b.op("Where", is_ignored_target, zero, loss_or_weight)
             for loss_or_weight in (loss, target_weight)
         )
     reduction = attribute(op, "reduction")

@@ -163,17 +163,17 @@ def _parse_einsum_terms(op: Op) -> tuple[list[str], str]:
         letters = "".join(listed_terms).replace(".", "")
         unrepeated_letters = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         result_term = ("..." if "..." in operand_terms else "") + "".join(unrepeated_letters)
-    hidden_axis_counts = [
+    ellipsis_axis_counts = [
         rank(operand(op, k)) - len(listed_term.replace(".", "")) if "." in listed_term else 0
         for k, listed_term in enumerate(listed_terms)
     ]
     unused_letters = [letter for letter in string.ascii_letters if letter not in equation]
-    hidden_letters = "".join(unused_letters[: max(hidden_axis_counts)])
+    ellipsis_letters = "".join(unused_letters[: max(ellipsis_axis_counts)])
     expanded_terms = [
-        term.replace("...", hidden_letters[len(hidden_letters) - hidden_axis_count :])
-        for term, hidden_axis_count in zip(listed_terms, hidden_axis_counts, strict=True)
+        term.replace("...", ellipsis_letters[len(ellipsis_letters) - ellipsis_axis_count :])
+        for term, ellipsis_axis_count in zip(listed_terms, ellipsis_axis_counts, strict=True)
     ]
-    return expanded_terms, result_term.replace("...", hidden_letters)
+    return expanded_terms, result_term.replace("...", ellipsis_letters)
 
 
 def _einsum_cotangent(

@@ -189,7 +189,7 @@ def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
     n = extents(x)[axis]
     if not isinstance(n, int):
         return _exclusive_product_of_unknown_length(b, x, axis)
-    one_sided_products = []
+    prefix_suffix_products = []
     for direction in (1, -1):
         one_sided_product, shift_distance = _shift_along_axis(b, x, axis, direction), 1
         while shift_distance < n - 1:
@@ -199,8 +199,8 @@ def _build_exclusive_product(b: Builder, x: Value, axis: int) -> Value:
                 _shift_along_axis(b, one_sided_product, axis, direction * shift_distance),
             )
             shift_distance *= 2
-        one_sided_products.append(one_sided_product)
-    return b.op("Mul", *one_sided_products)
+        prefix_suffix_products.append(one_sided_product)
+    return b.op("Mul", *prefix_suffix_products)
 
 
 def _shift_along_axis(b: Builder, x: Value, axis: int, offset: int) -> Value:

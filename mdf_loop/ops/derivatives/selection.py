@@ -128,14 +128,14 @@ def _gather_nd_cotangent(b: Builder, op: Op, cotangent: Value) -> Value:
     flat_zeros = b.op(
         "Expand", scalar(b, 0, cotangent.dtype), b.op("Concat", *merged_extents, axis=0)
     )
-    count_per_batch = b.op("Div", b.op("Size", flat_index), merged_extents[0])
+    batch_index_count = b.op("Div", b.op("Size", flat_index), merged_extents[0])
     cotangent_rows = b.op(
         "Reshape",
         cotangent,
-        b.op("Concat", merged_extents[0], count_per_batch, merged_extents[2], axis=0),
+        b.op("Concat", merged_extents[0], batch_index_count, merged_extents[2], axis=0),
         allowzero=1,
     )
-    index_shape = b.op("Concat", merged_extents[0], count_per_batch, ints(b, 1), axis=0)
+    index_shape = b.op("Concat", merged_extents[0], batch_index_count, ints(b, 1), axis=0)
     index_column = b.op("Reshape", flat_index, index_shape, allowzero=1)
     element_indices = b.op("Expand", index_column, b.op("Shape", cotangent_rows))
     return reshape_like(

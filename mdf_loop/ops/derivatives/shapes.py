@@ -108,9 +108,9 @@ def sum_copies(b: Builder, derivative: Value, copies: Value, like_shape: Value) 
 
     `[c0 * n0, c1 * n1, ...]` is reshaped to `[c0, n0, c1, n1, ...]` and summed over the axes c.
     """
-    column_pair = [
-        b.op("Unsqueeze", extents_to_pair, ints(b, 1)) for extents_to_pair in (copies, like_shape)
+    extent_columns = [
+        b.op("Unsqueeze", extent_vector, ints(b, 1)) for extent_vector in (copies, like_shape)
     ]
-    split_shape = b.op("Reshape", b.op("Concat", *column_pair, axis=1), ints(b, -1))
-    split_derivative = b.op("Reshape", derivative, split_shape, allowzero=1)
+    interleaved_shape = b.op("Reshape", b.op("Concat", *extent_columns, axis=1), ints(b, -1))
+    split_derivative = b.op("Reshape", derivative, interleaved_shape, allowzero=1)
     return sum_of(b, split_derivative, range(0, 2 * len(extents(derivative)), 2))

@@ -87,11 +87,11 @@ def write_checked_index(
     )
     is_too_low = scalar_code.compare("slt", "int64", wide_position, str(first_position))
     is_too_high = scalar_code.compare("sgt", "int64", wide_position, str(last_position))
-    reported_numbers = [wide_position, first_position, last_position][
+    message_numbers = [wide_position, first_position, last_position][
         : failure.message.count(NUMBER_PLACEHOLDER)
     ]
     scalar_code.fail_if(
-        scalar_code.binary("or", "bool", is_too_low, is_too_high), failure, reported_numbers
+        scalar_code.binary("or", "bool", is_too_low, is_too_high), failure, message_numbers
     )
     is_negative = scalar_code.compare("slt", "int64", wide_position, "0")
     wrapped_position = scalar_code.binary("add", "int64", wide_position, str(extent))

@@ -96,10 +96,10 @@ def _power(x: Register, y: Register) -> Register:
     def remedy() -> Register:
         return _power_of_special(x, y, exp_of_any(exponent.high_part, reduction, exp_r))
 
-    is_rare = exceeds(exponent.high_part, MAX_NORMAL_ARGUMENT) | x.bits().is_outside(
+    is_special_case = exceeds(exponent.high_part, MAX_NORMAL_ARGUMENT) | x.bits().is_outside(
         1, INFINITY_BITS
     )
-    return select_rare(is_rare, exp_r * reduction.power_of_two(), remedy)
+    return select_rare(is_special_case, exp_r * reduction.power_of_two(), remedy)
 
 
 def _log(x: Register) -> DoubleWord:

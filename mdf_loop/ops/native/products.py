@@ -270,14 +270,14 @@ def _multiply_columns(
                 for k in range(vectors_per_group)
             ]
             weights = [writer.load(code, dtype, matrix_pointer, index) for index in weight_indices]
-            for factor_pointer, row_sums in zip(row_pointers, sum_pointers, strict=True):
+            for factor_pointer, row_sum_pointers in zip(row_pointers, sum_pointers, strict=True):
                 factor = code.broadcast(
                     writer.load(scalar_code, dtype, factor_pointer, number), dtype
                 )
-                for weight, pointer in zip(weights, row_sums, strict=True):
-                    total = code.emit(f"load {llvm_type}, ptr {pointer}")
+                for weight, sum_pointer in zip(weights, row_sum_pointers, strict=True):
+                    total = code.emit(f"load {llvm_type}, ptr {sum_pointer}")
                     next_total = _multiply_add(code, dtype, factor, weight, total)
-                    code.line(f"store {llvm_type} {next_total}, ptr {pointer}")
+                    code.line(f"store {llvm_type} {next_total}, ptr {sum_pointer}")
 
         _sum_in_parts(
             writer,
@@ -320,7 +320,7 @@ def _sum_in_parts(
         term_count: Number of terms.
         term: Writes the addition of a term to each sum, for the index of the term.
     """
-    llvm_type, terms_in_parts = (
+    llvm_type, grouped_term_count = (
         code.type(dtype),
         term_count // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT,
     )
@@ -328,11 +328,11 @@ def _sum_in_parts(
     def part(first: int) -> list[str]:
         for sum_pointer in sum_pointers:
             code.line(f"store {llvm_type} {code.constant(0, dtype)}, ptr {sum_pointer}")
-        if terms_in_parts <= MAX_UNROLLED_TERMS:
-            for term_number in range(first, terms_in_parts, PARTIAL_SUM_COUNT):
+        if grouped_term_count <= MAX_UNROLLED_TERMS:
+            for term_number in range(first, grouped_term_count, PARTIAL_SUM_COUNT):
                 term(str(term_number))
         else:
-            writer.repeat(str(first), str(terms_in_parts), PARTIAL_SUM_COUNT, term)
+            writer.repeat(str(first), str(grouped_term_count), PARTIAL_SUM_COUNT, term)
         return [code.emit(f"load {llvm_type}, ptr {pointer}") for pointer in sum_pointers]
 
     def total(first: int, step: int) -> list[str]:
@@ -341,10 +341,10 @@ def _sum_in_parts(
         half_sums = total(first, 2 * step), total(first + step, 2 * step)
         return [write_sum(code, dtype, a, b) for a, b in zip(*half_sums, strict=True)]
 
-    totals = total(0, 1) if terms_in_parts else [code.constant(0, dtype) for _ in sum_pointers]
+    totals = total(0, 1) if grouped_term_count else [code.constant(0, dtype) for _ in sum_pointers]
     for sum_pointer, register in zip(sum_pointers, totals, strict=True):
         code.line(f"store {llvm_type} {register}, ptr {sum_pointer}")
-    writer.repeat(str(terms_in_parts), str(term_count), 1, term)
+    writer.repeat(str(grouped_term_count), str(term_count), 1, term)
 
 
 def _multiply_rows_by_vector(
@@ -383,7 +383,7 @@ def _compute_dot_products(
         Code(writer.function_text, PARTIAL_SUM_COUNT, True),
         writer.scalar_code,
     )
-    vector_type, terms_in_parts = (
+    vector_type, grouped_term_count = (
         vector_code.type(dtype),
         inner // PARTIAL_SUM_COUNT * PARTIAL_SUM_COUNT,
     )
@@ -402,7 +402,7 @@ def _compute_dot_products(
             next_total = _multiply_add(vector_code, dtype, row_elements, vector_elements, total)
             vector_code.line(f"store {vector_type} {next_total}, ptr {accumulator}")
 
-    writer.repeat("0", str(terms_in_parts), PARTIAL_SUM_COUNT, terms)
+    writer.repeat("0", str(grouped_term_count), PARTIAL_SUM_COUNT, terms)
     totals = []
     for row_start, sum_pointer in zip(row_pointers, sum_pointers, strict=True):
         total = reduce_lanes(
@@ -411,7 +411,7 @@ def _compute_dot_products(
             vector_code.emit(f"load {vector_type}, ptr {sum_pointer}"),
             write_sum,
         )
-        for term_number in range(terms_in_parts, inner):
+        for term_number in range(grouped_term_count, inner):
             a, b = (
                 writer.load(scalar_code, dtype, pointer, str(term_number))
                 for pointer in (row_start, pointers[1])

@@ -80,8 +80,8 @@ def divide_by_constant(
             if divisor < 0
             else approximate_quotient
         )
-    is_extreme = _write_extreme_test(code, dtype, (numbers, quotients), divisor_magnitude)
-    return _select_quotients(code, dtype, is_extreme, (numbers, quotients), c)
+    is_extreme_quotient = _write_extreme_test(code, dtype, (numbers, quotients), divisor_magnitude)
+    return _select_quotients(code, dtype, is_extreme_quotient, (numbers, quotients), c)
 
 
 def one_correction_suffices(c: float, r: float, precision: int) -> bool:
@@ -128,7 +128,7 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
     dividends, quotient_registers = quotients
     number_type = _NUMBER_TYPES[dtype]
     min_dividend = np.asarray(2.0 ** (number_type.min_exponent + max(0, math.frexp(c)[1])), dtype)
-    smallest_bits = ""
+    min_magnitude_bits = ""
     for x in dividends:
         magnitude_bits = code.cast(
             "bitcast", dtype, code.intrinsic("fabs", dtype, x), number_type.integer_dtype
@@ -140,15 +140,15 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
             magnitude_bits,
             code.constant(-1, number_type.integer_dtype),
         )
-        smallest_bits = (
-            code.intrinsic("umin", number_type.integer_dtype, smallest_bits, reduced_bits)
-            if smallest_bits
+        min_magnitude_bits = (
+            code.intrinsic("umin", number_type.integer_dtype, min_magnitude_bits, reduced_bits)
+            if min_magnitude_bits
             else reduced_bits
         )
-    is_extreme = code.compare(
+    is_extreme_quotient = code.compare(
         "ult",
         number_type.integer_dtype,
-        smallest_bits,
+        min_magnitude_bits,
         code.constant(min_dividend.view(number_type.integer_dtype) - 1, number_type.integer_dtype),
     )
     half_length = len(quotient_registers) // 2
@@ -157,10 +157,13 @@ def _write_extreme_test(code: Code, dtype: str, quotients: _Quotients, c: float)
         quotient_registers[half_length:],
         strict=True,
     ):
-        is_extreme = code.binary(
-            "or", "bool", is_extreme, code.compare("uno", dtype, first_quotient, second_quotient)
+        is_extreme_quotient = code.binary(
+            "or",
+            "bool",
+            is_extreme_quotient,
+            code.compare("uno", dtype, first_quotient, second_quotient),
         )
-    return code.any(is_extreme)
+    return code.any(is_extreme_quotient)
 
 
 def _select_quotients(

@@ -244,7 +244,7 @@ def _reduce_unknown_count(
     llvm_type = scalar_code.type(dtype)
     total_pointer = scalar_code.allocate_local(llvm_type)
     scalar_code.line(f"store {llvm_type} {neutral_literal}, ptr {total_pointer}")
-    has_parts = scalar_code.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
+    has_partial_reductions = scalar_code.emit(f"icmp sge i64 {count}, {MIN_TERMS_IN_PARTS}")
     has_terms = scalar_code.emit(f"icmp ne i64 {count}, 0")
 
     def store_total(register: str) -> None:
@@ -263,7 +263,7 @@ def _reduce_unknown_count(
         writer.repeat("1", count, 1, reduce_next)
 
     scalar_code.branch(
-        has_parts,
+        has_partial_reductions,
         lambda: store_total(_reduce_in_parts(writer, dtype, pointer, count, write_combination)),
         lambda: scalar_code.branch(has_terms, one_by_one),
     )

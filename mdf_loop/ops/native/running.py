@@ -40,7 +40,7 @@ def running_sum(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
         bool(op.attributes.get(attribute_name, 0)) for attribute_name in ("exclusive", "reverse")
     )
 
-    write_first, write_next = _sum_writers(writer, dtype, tail_size, is_exclusive)
+    write_first_sums, write_next_sums = _sum_writers(writer, dtype, tail_size, is_exclusive)
 
     def step_pointers(block: str, step_number: str) -> tuple[str, str]:
         """Return pointers to the inputs and to the cumulative sums at one step along the axis."""
@@ -59,17 +59,21 @@ def running_sum(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell]) -> Cell:
 
     def each(block: str) -> None:
         if isinstance(axis_extent, int):
-            write_first(*step_pointers(block, "0"))
+            write_first_sums(*step_pointers(block, "0"))
         else:
             has_elements = writer.scalar_code.compare("ne", "int64", axis_extent, "0")
-            writer.scalar_code.branch(has_elements, lambda: write_first(*step_pointers(block, "0")))
+            writer.scalar_code.branch(
+                has_elements, lambda: write_first_sums(*step_pointers(block, "0"))
+            )
 
         def one(step_number: str) -> None:
-            (previous_input, previous_sums) = step_pointers(
+            (previous_input_pointer, previous_sum_pointer) = step_pointers(
                 block, writer.scalar_code.emit(f"sub i64 {step_number}, 1")
             )
             (input_pointer, sum_pointer) = step_pointers(block, step_number)
-            write_next(previous_input, input_pointer, previous_sums, sum_pointer)
+            write_next_sums(
+                previous_input_pointer, input_pointer, previous_sum_pointer, sum_pointer
+            )
 
         writer.repeat("1", str(axis_extent), 1, one)
 
@@ -93,11 +97,15 @@ def _sum_writers(
         writer.for_each_element(tail_size, first)
 
     def go_on(
-        previous_input: str, input_pointer: str, previous_sums: str, sum_pointer: str
+        previous_input_pointer: str, input_pointer: str, previous_sum_pointer: str, sum_pointer: str
     ) -> None:
         def next_one(code: Code, k: str) -> None:
-            element = writer.load(code, dtype, previous_input if is_exclusive else input_pointer, k)
-            next_sum = write_sum(code, dtype, writer.load(code, dtype, previous_sums, k), element)
+            element = writer.load(
+                code, dtype, previous_input_pointer if is_exclusive else input_pointer, k
+            )
+            next_sum = write_sum(
+                code, dtype, writer.load(code, dtype, previous_sum_pointer, k), element
+            )
             writer.store(code, dtype, next_sum, sum_pointer, k)
 
         writer.for_each_element(tail_size, next_one)

@@ -107,22 +107,22 @@ def _gather_slices(writer: ArrayCode, op: Op, cells: Mapping[Value, Cell], axis:
         position_of(k)
 
     def copy_block(block: str) -> None:
-        source_block = writer.element_address(
+        source_block_address = writer.element_address(
             output.dtype, source_pointer, writer.multiply(block, block_length)
         )
         target_block_length = product(scalar_code, (index_count, slice_length))
-        target_block = writer.element_address(
+        target_block_address = writer.element_address(
             output.dtype, output_pointer, writer.multiply(block, target_block_length)
         )
 
         def copy_slice(k: str) -> None:
-            source_slice = writer.element_address(
-                output.dtype, source_block, writer.multiply(position_of(k), slice_length)
+            source_slice_address = writer.element_address(
+                output.dtype, source_block_address, writer.multiply(position_of(k), slice_length)
             )
-            target_slice = writer.element_address(
-                output.dtype, target_block, writer.multiply(k, slice_length)
+            target_slice_address = writer.element_address(
+                output.dtype, target_block_address, writer.multiply(k, slice_length)
             )
-            writer.copy(target_slice, source_slice, slice_bytes)
+            writer.copy(target_slice_address, source_slice_address, slice_bytes)
 
         writer.repeat("0", str(index_count), 1, copy_slice)
 

@@ -146,11 +146,11 @@ def flatten(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     input_extents = writer.extents(_first_operand(op))
     split_axis = op.attributes.get("axis", 1)
     split_axis += len(input_extents) if split_axis < 0 else 0
-    side_sizes = (
-        product(writer.scalar_code, side_extents)
-        for side_extents in (input_extents[:split_axis], input_extents[split_axis:])
+    flattened_extents = (
+        product(writer.scalar_code, merged_extents)
+        for merged_extents in (input_extents[:split_axis], input_extents[split_axis:])
     )
-    return _with_extents(writer, op, cells, tuple(side_sizes))
+    return _with_extents(writer, op, cells, tuple(flattened_extents))
 
 
 def unsqueeze(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
@@ -207,14 +207,14 @@ def reshape(writer: ArrayCode, op: Op, cells: Cells) -> Cell:
     inferred_axes = [
         k for k, extent in enumerate(stated_extents) if extent == -1 or not writer.is_extent(extent)
     ]
-    stated_factors = [
+    size_factors = [
         _size_factor(scalar_code, extent) if k in inferred_axes else extent
         for k, extent in enumerate(stated_extents)
     ]
     target_extents = list(stated_extents)
     is_invalid = "false"
     for k in inferred_axes:
-        other_factors = stated_factors[:k] + stated_factors[k + 1 :]
+        other_factors = size_factors[:k] + size_factors[k + 1 :]
         remaining_extent = _remaining_extent(scalar_code, input_extents, other_factors)
         target_extents[k] = (
             remaining_extent

@@ -135,10 +135,12 @@ def _reduce_angle(x: Register) -> ReducedAngle:
     def remedy() -> list[Register]:
         large_reduction = _reduce_large(select(is_large, x, MAX_DIRECT_REDUCTION))
         large_reduction[1] = large_reduction[1] + (x - x)
-        small_reduction = (shifted_n.bits(), r, r_low)
+        direct_reduction = (shifted_n.bits(), r, r_low)
         return [
-            select(is_large, large_number, small_number)
-            for large_number, small_number in zip(large_reduction, small_reduction, strict=True)
+            select(is_large, large_component, direct_component)
+            for large_component, direct_component in zip(
+                large_reduction, direct_reduction, strict=True
+            )
         ]
 
     return ReducedAngle(*select_all_rare(is_large, (shifted_n.bits(), r, r_low), remedy))
@@ -189,11 +191,11 @@ def _large_angle_functions(width: int) -> Mapping[str, str]:
     reduction_registers = _reduce_large_scalar(x) if width == 1 else _reduce_large_lanes(x)
     struct_register = "poison"
     for k, reduction_register in enumerate(reduction_registers):
-        field_operand = (
+        struct_field_operand = (
             f"{function_code.type(reduction_register.dtype)} {reduction_register.register}"
         )
         struct_register = function_code.emit(
-            f"insertvalue {_reduction_type(function_code)} {struct_register}, {field_operand}, {k}"
+            f"insertvalue {_reduction_type(function_code)} {struct_register}, {struct_field_operand}, {k}"
         )
     function_code.line(f"ret {_reduction_type(function_code)} {struct_register}")
     function_name = f"far_angles_{width}"
@@ -209,17 +211,17 @@ def _large_angle_functions(width: int) -> Mapping[str, str]:
 def _reduce_large_lanes(x: Register) -> list[Register]:
     """Return a vector of large angles as multiples of pi/2 and remainders."""
     vector_code, lane_code = x.code, Code(x.code.function_text)
-    field_vectors = ["poison"] * len(REDUCTION_DTYPES)
+    reduction_vectors = ["poison"] * len(REDUCTION_DTYPES)
     for lane in range(vector_code.lane_count):
         lane_x = vector_code.emit(
             f"extractelement {vector_code.type(x.dtype)} {x.register}, i32 {lane}"
         )
         for k, reduction_register in enumerate(_reduce_large(Register(lane_code, lane_x))):
-            insert_operands = f"{vector_code.type(reduction_register.dtype)} {field_vectors[k]}, {lane_code.type(reduction_register.dtype)} {reduction_register.register}"
-            field_vectors[k] = vector_code.emit(f"insertelement {insert_operands}, i32 {lane}")
+            insert_operands = f"{vector_code.type(reduction_register.dtype)} {reduction_vectors[k]}, {lane_code.type(reduction_register.dtype)} {reduction_register.register}"
+            reduction_vectors[k] = vector_code.emit(f"insertelement {insert_operands}, i32 {lane}")
     return [
-        Register(vector_code, field_vector, dtype)
-        for field_vector, dtype in zip(field_vectors, REDUCTION_DTYPES, strict=True)
+        Register(vector_code, reduction_vector, dtype)
+        for reduction_vector, dtype in zip(reduction_vectors, REDUCTION_DTYPES, strict=True)
     ]
 
 
@@ -241,8 +243,8 @@ def _reduce_large_scalar(x: Register) -> tuple[Register, Register, Register]:
     shifted_product = scalar_code.emit(f"shl i192 {wide_product}, 2")
     wide_fraction = scalar_code.emit(f"ashr i192 {shifted_product}, 2")
     integer_part = scalar_code.emit(f"sub i192 {wide_product}, {wide_fraction}")
-    n_bits = scalar_code.emit(f"lshr i192 {integer_part}, 190")
-    n = scalar_code.emit(f"trunc i192 {n_bits} to i64")
+    wide_n = scalar_code.emit(f"lshr i192 {integer_part}, 190")
+    n = scalar_code.emit(f"trunc i192 {wide_n} to i64")
     return Register(scalar_code, n, "int64"), *_fraction_to_angle(scalar_code, wide_fraction)
 
 
@@ -254,10 +256,12 @@ def _fraction_to_angle(code: Code, fraction: str) -> tuple[Register, Register]:
     fraction_parts = []
     for shift_count, mask in ((142, -1), (92, 2**50 - 1), (42, 2**50 - 1)):
         shifted_fraction = code.emit(f"ashr i192 {fraction}, {shift_count}")
-        part_bits = (
+        fraction_part_bits = (
             Register(code, code.emit(f"trunc i192 {shifted_fraction} to i64"), "int64") & mask
         )
-        fraction_part = Register(code, code.cast("sitofp", "int64", part_bits.register, "float64"))
+        fraction_part = Register(
+            code, code.cast("sitofp", "int64", fraction_part_bits.register, "float64")
+        )
         fraction_parts.append(fraction_part * 2.0 ** (shift_count - 190))
     high_part = fraction_parts[0] + fraction_parts[1]
     low_part = (fraction_parts[0] - high_part) + fraction_parts[1] + fraction_parts[2]
