@@ -80,16 +80,16 @@ def graph_by_id(graph_id: str, where: str, document: Document, owner: str, role:
         )
     visited_ids, pending_ids = {graph_id}, [graph_id]
     while pending_ids:
-        owned_ids = (
+        inner_graph_ids = (
             owned_graph_ids(document.graphs_by_id[pending_ids.pop()]) & document.graphs_by_id.keys()
         )
-        if graph_id in owned_ids:
+        if graph_id in inner_graph_ids:
             raise ModelError(
                 f"the {owner} {role} '{graph_id}' contains a {owner} whose {role} is "
                 f"'{graph_id}' again",
                 where,
                 "a body cannot contain itself: carry what it needs, or write another graph",
             )
-        pending_ids += owned_ids - visited_ids
-        visited_ids |= owned_ids
+        pending_ids += inner_graph_ids - visited_ids
+        visited_ids |= inner_graph_ids
     return graph

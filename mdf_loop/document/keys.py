@@ -87,11 +87,11 @@ def unread_top_level_keys(document: Mapping[str, Any]) -> Iterator[Finding]:
     model_name, *other_keys = document
     for key in other_keys:
         is_model_key = key in _find_known_keys("model")
-        correction = (
+        key_correction = (
             f"indent it, so that it is part of '{model_name}'" if is_model_key else "remove it"
         )
         yield _create_unread_finding(
-            f"the document has '{key}' beside the model '{model_name}'", "$", correction
+            f"the document has '{key}' beside the model '{model_name}'", "$", key_correction
         )
 
 

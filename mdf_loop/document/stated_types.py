@@ -61,10 +61,10 @@ def _normalize_type(stated_type: object) -> str:
 def _parse_value_dtype(type_name: str, precision: str) -> str | None:
     if not type_name.startswith(_WRAPPER_PREFIXES):
         return _parse_tensor_dtype(type_name, precision)
-    wrapper_types, parenthesis, member_with_parentheses = type_name.rpartition("(")
+    wrapper_prefix, parenthesis, member_with_parentheses = type_name.rpartition("(")
     member_type = member_with_parentheses.rstrip(")")
     closing_parentheses = member_with_parentheses[len(member_type) :]
-    return f"{wrapper_types}{parenthesis}{_parse_tensor_dtype(member_type, precision)}{closing_parentheses}"
+    return f"{wrapper_prefix}{parenthesis}{_parse_tensor_dtype(member_type, precision)}{closing_parentheses}"
 
 
 def _parse_tensor_dtype(type_name: str, precision: str) -> str | None:

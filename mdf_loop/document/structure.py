@@ -399,24 +399,28 @@ def _iterate_named_parts(section: Any, part_kind: str, where: str) -> Iterator[t
         return
     if not isinstance(section, Mapping):
         section_name = where.rsplit(".", 1)[-1]
-        correction = (
+        section_correction = (
             f"leave '{section_name}' out"
             if section is None
             else "write a mapping of names to parts"
         )
         yield (
             "",
-            _create_finding(f"'{section_name}' is {_describe_value(section)}", where, correction),
+            _create_finding(
+                f"'{section_name}' is {_describe_value(section)}", where, section_correction
+            ),
         )
         return
     part_example = _SECTION_EXAMPLES.get(where.rsplit(".", 1)[-1], "{...}")
     for part_name, part in section.items():
         if not isinstance(part_name, str):
-            correction = f'write it in quotes: "{part_name}"'
+            name_correction = f'write it in quotes: "{part_name}"'
             yield (
                 "",
                 _create_finding(
-                    f"the name {part_name!r} of a {part_kind} is not text", where, correction
+                    f"the name {part_name!r} of a {part_kind} is not text",
+                    where,
+                    name_correction,
                 ),
             )
         elif not isinstance(part, Mapping):

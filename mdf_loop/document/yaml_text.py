@@ -181,23 +181,23 @@ def _read_from_nodes(loader: Any) -> Any:
 def _refuse_large_aliases(root: Any) -> None:
     """Raise an error for recursive aliases, or for aliases that expand to too many parts."""
     expanded_size_by_node_id: dict[int, int] = {}
-    open_node_ids: set[int] = set()
+    ancestor_node_ids: set[int] = set()
     pending_nodes = [(root, False)]
     while pending_nodes:
         node, are_children_visited = pending_nodes.pop()
         child_nodes = _list_child_nodes(node)
         if are_children_visited:
-            open_node_ids.discard(id(node))
+            ancestor_node_ids.discard(id(node))
             expanded_size_by_node_id[id(node)] = 1 + sum(
                 expanded_size_by_node_id[id(child_node)] for child_node in child_nodes
             )
-        elif id(node) in open_node_ids:
+        elif id(node) in ancestor_node_ids:
             line_number = node.start_mark.line + 1
             raise ModelError(
                 f"what begins in line {line_number} contains itself: its alias is inside it"
             )
         elif id(node) not in expanded_size_by_node_id:
-            open_node_ids.add(id(node))
+            ancestor_node_ids.add(id(node))
             pending_nodes.append((node, True))
             pending_nodes.extend((child_node, False) for child_node in child_nodes)
     if expanded_size_by_node_id[id(root)] - len(expanded_size_by_node_id) > MAX_ALIASED_PARTS:

@@ -43,13 +43,13 @@ class Boundary(Struct, frozen=True):
     @classmethod
     def of(cls, graph: FlatGraph, nodes: Sequence[str]) -> Boundary:
         """Classify the edges of `graph` as inner, incoming, outgoing or outer edges of `nodes`."""
-        edges_by_inner_ends: dict[tuple[bool, bool], list[FlatEdge]] = {}
+        edges_by_ends_inside: dict[tuple[bool, bool], list[FlatEdge]] = {}
         for edge in graph.edges:
-            edges_by_inner_ends.setdefault(
+            edges_by_ends_inside.setdefault(
                 (edge.sender[0] in nodes, edge.receiver[0] in nodes), []
             ).append(edge)
         inner_edges, incoming_edges, outgoing_edges, outer_edges = (
-            tuple(edges_by_inner_ends.get(are_ends_inside, ()))
+            tuple(edges_by_ends_inside.get(are_ends_inside, ()))
             for are_ends_inside in ((True, True), (False, True), (True, False), (False, False))
         )
         return cls(inner_edges, incoming_edges, outgoing_edges, outer_edges)

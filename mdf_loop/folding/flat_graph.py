@@ -29,13 +29,13 @@ class FlatEdge(Struct, frozen=True):
 
     def content_with_ports(self, sender: Port, receiver: Port) -> Content:
         """Return the edge's dict with its sender and receiver ports replaced."""
-        new_ends = {
+        endpoint_fields = {
             "sender": sender[0],
             "receiver": receiver[0],
             "sender_port": sender[1],
             "receiver_port": receiver[1],
         }
-        return {**self.content, **new_ends}
+        return {**self.content, **endpoint_fields}
 
 
 class FlatGraph(Struct, frozen=True):

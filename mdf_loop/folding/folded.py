@@ -260,13 +260,13 @@ def _resolve_trip_count(
 def _build_model(request: _FoldRequest) -> Any:
     flat_graph = request.graph
     open_ports = open_input_ports(flat_graph, request.node_ids, request.boundary)
-    special_source_keys: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
-    special_source_keys |= {
+    source_key_by_port: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))
+    source_key_by_port |= {
         port: ("carried", carried_value.destination_ports)
         for carried_value in request.carried_values
         for port in carried_value.destination_ports
     }
-    body_inputs = find_body_inputs(flat_graph, open_ports, special_source_keys, request.boundary)
+    body_inputs = find_body_inputs(flat_graph, open_ports, source_key_by_port, request.boundary)
     body_input_by_port = {
         port: body_input for body_input in body_inputs for port in body_input.ports
     }

@@ -118,18 +118,20 @@ class _Reader:
         self.open_bodies.pop()
         blocks_by_node = {node.id: node.blocks for node in graph.nodes}
         input_outlines = body_inputs(body, where, blocks_by_node, roles, outer_scope)
-        passed_names = (*roles, *(name for name in outputs if outer_scope.find(name)))
+        passed_through_names = (*roles, *(name for name in outputs if outer_scope.find(name)))
         return replace(
             graph,
             inputs=tuple(
                 replace(input_outline, type=self.annotations.type_of(input_outline.path))
                 for input_outline in input_outlines
             ),
-            outputs=tuple(self._body_output(body, where, name, passed_names) for name in outputs),
+            outputs=tuple(
+                self._body_output(body, where, name, passed_through_names) for name in outputs
+            ),
         )
 
     def _body_output(
-        self, body: Graph, where: str, name: str, passed_names: Iterable[str]
+        self, body: Graph, where: str, name: str, passed_through_names: Iterable[str]
     ) -> OutputOutline:
         """Return the outline of a body's output: an output port, or a value that is passed through."""
         for node in body.nodes:
@@ -139,7 +141,7 @@ class _Reader:
                     return OutputOutline(
                         name, node.id, port.id, port_path, self.annotations.type_of(port_path)
                     )
-        return OutputOutline(name, None, name if name in passed_names else "", where)
+        return OutputOutline(name, None, name if name in passed_through_names else "", where)
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class _Reader:
         """Return the outline of a parameter or function."""
         derivative = getattr(definition, "time_derivative", None)
         initial_value = getattr(definition, "default_initial_value", None)
-        condition_pairs = tuple(
+        tests_with_values = tuple(
             condition_fields(condition)
             for condition in getattr(definition, "conditions", None) or ()
         )
@@ -216,7 +218,9 @@ class _Reader:
             initial_value,
             *(argument_value for _, argument_value in arguments),
         )
-        expressions += tuple(text for condition_pair in condition_pairs for text in condition_pair)
+        expressions += tuple(
+            text for test_and_value in tests_with_values for text in test_and_value
+        )
         read_names: set[str] = set().union(*map(names_in, expressions))
         is_self_referencing = isinstance(definition.value, str) and definition.id in names_in(
             definition.value
@@ -229,7 +233,7 @@ class _Reader:
             arguments=arguments,
             initial_expression=initial_value,
             derivative=derivative,
-            conditions=condition_pairs,
+            conditions=tests_with_values,
             type=self.annotations.type_of(path),
             is_stateful=derivative is not None or initial_value is not None or is_self_referencing,
             read_names=tuple(sorted(read_names & (local_names(node) | _identifiers(read_names)))),

@@ -149,12 +149,12 @@ def _outline_start_condition(
     comes_from_edge = isinstance(expression, str) and expression in {
         port.id for port in context.node.input_ports
     }
-    fixed_value = (
+    constant_condition = (
         context.annotations.fixed_value(program_loop.condition)
         if comes_from_edge and program_loop
         else None
     )
-    start_argument = outline_argument(expression, context.node, fixed_value)
+    start_argument = outline_argument(expression, context.node, constant_condition)
     return start_argument and replace(start_argument, comes_from_edge=comes_from_edge)
 
 
@@ -341,12 +341,16 @@ def _outline_carried_values(
             if program_loop and position < len(program_loop.carried)
             else None
         )
-        fixed_value = (
+        constant_initial_value = (
             annotations.fixed_value(program_carried_value.initial)
             if program_carried_value
             else None
         )
-        initial_value = known_value(node, expression) if fixed_value is None else fixed_value
+        initial_value = (
+            known_value(node, expression)
+            if constant_initial_value is None
+            else constant_initial_value
+        )
         carried_values.append(
             CarriedOutline(
                 initial_expression=expression,

@@ -270,11 +270,11 @@ class NodeOutline(Struct, frozen=True):
         The input port has no default, and the output port has the same name.
         """
         port_names = [(self.id, port.id, port.id) for port in self.inputs if port.default is None]
-        has_only_ports = (
+        has_only_one_input = (
             not (self.definitions or self.blocks or self.scheduler_condition)
             and len(self.inputs) == 1
         )
-        return has_only_ports and port_names == [
+        return has_only_one_input and port_names == [
             (port.id, port.id, port.value) for port in self.outputs
         ]
 

@@ -239,9 +239,9 @@ def _branch_lines(conditional: ConditionalOutline, branch: BranchOutline) -> Ite
     if branch.body is not None:
         for node in order_nodes(branch.body):
             yield from node_lines(node, branch.body)
-    for joined_result, output in zip(conditional.joined_results, branch.outputs, strict=False):
+    for conditional_result, output in zip(conditional.joined_results, branch.outputs, strict=False):
         source_name = output.name if output.node_id is None else output.port_id
-        for target_name in joined_result.ports or (joined_result.name,):
+        for target_name in conditional_result.ports or (conditional_result.name,):
             if target_name != source_name:
                 yield with_remark(f"{target_name} = {source_name}", _pass_remark(output))
 

@@ -17,7 +17,7 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
     exactly the result is not a reader.
     """
     other_blocks = (other_block for other_block in node.blocks if other_block is not block)
-    texts_by_name = [
+    expression_texts_by_name = [
         *(
             (definition.id, _texts([*_definition_expressions(definition)]))
             for definition in node.definitions
@@ -28,13 +28,19 @@ def result_readers(node: NodeOutline, block: Block, k: int) -> tuple[str, ...]:
         ),
         *((port.id, _texts(port.value)) for port in node.outputs if port.id not in block.ports),
     ]
-    return tuple(name for name, texts in texts_by_name if _reads_result(texts, block.id, k))
+    return tuple(
+        name
+        for name, expression_texts in expression_texts_by_name
+        if _reads_result(expression_texts, block.id, k)
+    )
 
 
-def _reads_result(texts: Iterable[str], block_id: str, k: int) -> bool:
-    """Return True if a text in `texts` reads the `k`-th result of a loop or conditional."""
+def _reads_result(expression_texts: Iterable[str], block_id: str, k: int) -> bool:
+    """Return True if a text in `expression_texts` reads the `k`-th result of a loop or conditional."""
     return any(
-        position in (None, k) for text in texts for position in result_positions(text, block_id)
+        position in (None, k)
+        for text in expression_texts
+        for position in result_positions(text, block_id)
     )
 
 
@@ -42,7 +48,7 @@ def _definition_expressions(definition: DefinitionOutline) -> Iterator[Any]:
     """Yield the expressions in the definition of a parameter or function."""
     yield from (definition.value, definition.initial_expression, definition.derivative)
     yield from (value for _, value in definition.arguments)
-    yield from (text for condition_pair in definition.conditions for text in condition_pair)
+    yield from (text for test_and_value in definition.conditions for text in test_and_value)
 
 
 def _capture_names(block: Block) -> Iterator[str]:

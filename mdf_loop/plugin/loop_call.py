@@ -125,13 +125,13 @@ class LoopCall:
                 return Streams(seeds.current_seed).keys_of_one_run(compiled.session.program.sites)
             case InputRole.STATE:
                 return self._execution_counts.get(entry.owner_name, np.array(0))
-        source_name, part_positions = compiled.sources[entry.value.name]
+        source_name, positions_in_source = compiled.sources[entry.value.name]
         source_value = (
             float(values[source_name])
             if source_name in compiled.float_names
             else values[source_name]
         )
-        return to_array(select_part(source_value, part_positions), source_name)
+        return to_array(select_part(source_value, positions_in_source), source_name)
 
     def _create_cache_key(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the cache key of a call, made of the types of all values that the loop reads."""

@@ -102,8 +102,8 @@ class _ReferenceNamer(ast.NodeTransformer):
     def __init__(self, node: Node, loops: Iterable[Any]) -> None:
         self.loop_ids = {loop.id for loop in loops}
         self.used_names = {
-            node_item.id
-            for node_item in (
+            node_part.id
+            for node_part in (
                 *node.input_ports,
                 *node.functions,
                 *node.parameters,

@@ -230,21 +230,21 @@ class InputBinder:
         port_names = {port_name for _, port_name in ports_with_names}
         seeds = _find_swept_seeds(member_values, port_names)
         streams = Streams(values.draws.seed if seeds is None else seeds, values.draws.trials)
-        first_rows = {
+        first_member_rows = {
             swept_name: member_rows[0]
             for swept_name, member_rows in member_values.items()
             if seeds is None or swept_name != SEED
         }
         parameter_rows = {
             parameter_name: row
-            for parameter_name, row in first_rows.items()
+            for parameter_name, row in first_member_rows.items()
             if parameter_name not in port_names
         }
-        first_inputs = {
+        first_member_inputs = {
             **values.inputs,
-            **{port_name: first_rows[port_name] for port_name in port_names},
+            **{port_name: first_member_rows[port_name] for port_name in port_names},
         }
-        bound_inputs = bind(document, first_inputs, options, steps, self._ports)
+        bound_inputs = bind(document, first_member_inputs, options, steps, self._ports)
         settings = bind_settings(document, {**values.set, **parameter_rows}, options.precision)
         swept_inputs = {}
         for port, port_name in ports_with_names:

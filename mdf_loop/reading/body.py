@@ -195,7 +195,7 @@ class _BodyReader:
                 name for history in body_inputs.histories for name in history.carried_names
             ]
             carried_inputs = self._define_carried(body_inputs, history_names)
-            carried_by_history = self._define_slices_and_delays(
+            histories_with_values = self._define_slices_and_delays(
                 iteration, carried_inputs, body_inputs
             )
         body_scope, is_strict = (
@@ -212,13 +212,15 @@ class _BodyReader:
         )
         condition_out, *body_outputs = self._read_outputs(inner_graph)
         carried_count = len(signature.carried_outputs)
-        delayed_values, next_carried = self._update_histories(carried_by_history, inner_graph)
+        delayed_values, next_carried_values = self._update_histories(
+            histories_with_values, inner_graph
+        )
         return LoweredBody(
             iteration=iteration,
             condition_in=condition_in,
             condition_out=condition_out,
             carried_inputs=carried_inputs,
-            carried_outputs=(*body_outputs[:carried_count], *next_carried),
+            carried_outputs=(*body_outputs[:carried_count], *next_carried_values),
             carried_names=(*signature.carried_outputs, *history_names),
             recorded_values=tuple(body_outputs[carried_count:]),
             recorded_names=signature.recorded_outputs,
@@ -275,26 +277,26 @@ class _BodyReader:
         """
         for input_slice in body_inputs.slices:
             with self.b.at(input_slice.slice_form.where, input_slice.slice_form.name):
-                slice_part = self._read_slice(
+                current_slice_part = self._read_slice(
                     input_slice, body_inputs.rows_by_slice.get(input_slice), iteration
                 )
                 self._define_input(
-                    input_slice.slice_form.name, slice_part, input_slice.slice_form.where
+                    input_slice.slice_form.name, current_slice_part, input_slice.slice_form.where
                 )
-        carried_by_history = []
+        histories_with_values = []
         first_position = len(self.signature.carried_inputs)
         for history in body_inputs.histories:
             carried_values = carried_inputs[
                 first_position : first_position + len(history.carried_names)
             ]
             first_position += len(history.carried_names)
-            carried_by_history.append((history, carried_values))
+            histories_with_values.append((history, carried_values))
             with self.b.at(history.where, history.source_name):
                 for delay_name, delayed_value in history.read_delayed_values(
                     self.b, carried_values
                 ).items():
                     self._define_input(delay_name, delayed_value, history.where)
-        return carried_by_history
+        return histories_with_values
 
     def _read_slice(self, part: Slice, rows: SlicedRows | None, iteration: Value) -> Value:
         """Return the part of a sliced array that the current iteration of the body reads.
@@ -321,23 +323,23 @@ class _BodyReader:
 
     def _update_histories(
         self,
-        carried_by_history: list[tuple[History, tuple[Value, ...]]],
+        histories_with_values: list[tuple[History, tuple[Value, ...]]],
         inner: InnerGraph,
     ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Return the values that delays read later, and the past values for the next iteration."""
         delayed_values: list[Value] = []
-        next_carried: list[Value] = []
-        for history, carried_values in carried_by_history:
+        next_carried_values: list[Value] = []
+        for history, carried_values in histories_with_values:
             with self.b.at(history.where, history.source_name):
                 delayed_value = inner.value(history.source_name)
                 is_storable = RowType(delayed_value.dtype, delayed_value.shape).fits(history)
-                next_carried += (
+                next_carried_values += (
                     history.append_value(self.b, carried_values, delayed_value)
                     if is_storable
                     else carried_values
                 )
             delayed_values.append(delayed_value)
-        return tuple(delayed_values), tuple(next_carried)
+        return tuple(delayed_values), tuple(next_carried_values)
 
     def _find_available_values(self, inner: InnerGraph) -> list[Value]:
         """Return the values that are computed before a mid-body exit tests the loop's condition.
@@ -368,10 +370,10 @@ class _BodyReader:
 
     def _create_input(self, name: str | None, label: str, dtype: str, shape: Shape) -> Value:
         """Create the program value of a body input, and bind the input's name (unless None) to the value."""
-        named_shape = shape and tuple(
+        shape_with_names = shape and tuple(
             self.b.name("d") if str(extent).startswith("?") else extent for extent in shape
         )
-        input_value = self.b.new(dtype, named_shape, name or label)
+        input_value = self.b.new(dtype, shape_with_names, name or label)
         if name is not None:
             self.inputs[name] = input_value
         return input_value

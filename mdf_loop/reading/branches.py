@@ -323,24 +323,28 @@ class _Choice:
                 output_names.append(branch.names())
         if len(output_names) < len(branches):
             raise Poisoned
-        longest_names, shortest_names = (
+        longest_output_names, shortest_output_names = (
             select_by_length(output_names, key=len) for select_by_length in (max, min)
         )
-        if len(longest_names) != len(shortest_names):
+        if len(longest_output_names) != len(shortest_output_names):
             missing_name = next(
-                (output_name for output_name in longest_names if output_name not in shortest_names),
-                longest_names[len(shortest_names)],
+                (
+                    output_name
+                    for output_name in longest_output_names
+                    if output_name not in shortest_output_names
+                ),
+                longest_output_names[len(shortest_output_names)],
             )
             longest_branch, shortest_branch = (
-                branches[output_names.index(longest_names)].description,
-                branches[output_names.index(shortest_names)].description,
+                branches[output_names.index(longest_output_names)].description,
+                branches[output_names.index(shortest_output_names)].description,
             )
             raise ArityError(
                 f"'{missing_name}' is not defined in {shortest_branch}, but defined in {longest_branch}: all branches "
-                f"must give the same number of values, not {len(shortest_names)} and {len(longest_names)}",
+                f"must give the same number of values, not {len(shortest_output_names)} and {len(longest_output_names)}",
                 hint="name it in metadata.outputs of each; a value from outside can be named too",
             )
-        self.output_count = len(longest_names)
+        self.output_count = len(longest_output_names)
         branch_graphs = [
             branch.find_graph() for branch in branches if isinstance(branch, _GraphBranch)
         ]

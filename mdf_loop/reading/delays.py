@@ -221,8 +221,10 @@ class SharedDelays(Struct, frozen=True, eq=False):
         if self.depth == 1 and _is_single_value(initial_extents, row):
             return b.op("Unsqueeze", initial, ints(b, 0))
         row_count = count_reduced_elements(b, initial, 0)
-        initial_count = b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
-        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), initial_count)
+        initial_row_count = (
+            b.constant(np.array(row_count)) if isinstance(row_count, int) else row_count
+        )
+        is_long_enough = b.op("LessOrEqual", b.constant(np.array(self.depth)), initial_row_count)
         too_few_values_error = CarryShapeError(
             f"the delays of '{self.source_name}' need the {self.depth} values before the loop, but their "
             f"initial is {initial.type}",

@@ -71,27 +71,27 @@ def replace_draws_over_time(
     random_sites = tuple(dict.fromkeys((*_find_random_sites(first), *_find_random_sites(later))))
     if not random_sites:
         return first, later, ()
-    drawing_graphs, first_rewriter = (
+    graphs_with_draws, first_step_rewriter = (
         tuple(_find_drawing_graphs(later.ops)),
         _DrawRewriter(first, random_sites),
     )
-    zero_count = scalar(first_rewriter.b, 0, "int64")
-    execution_counts = first_rewriter.rewrite(
-        dict.fromkeys((*drawing_graphs, *_find_drawing_graphs(first.ops)), zero_count)
+    zero_count = scalar(first_step_rewriter.b, 0, "int64")
+    execution_counts = first_step_rewriter.rewrite(
+        dict.fromkeys((*graphs_with_draws, *_find_drawing_graphs(first.ops)), zero_count)
     )
-    if first.name in drawing_graphs and execution_counts[first.name] is zero_count:
+    if first.name in graphs_with_draws and execution_counts[first.name] is zero_count:
         # The graph draws only in later evaluations.
-        execution_counts[first.name] = scalar(first_rewriter.b, 1, "int64")
-    first_program = first_rewriter.build_program(
+        execution_counts[first.name] = scalar(first_step_rewriter.b, 1, "int64")
+    first_step_program = first_step_rewriter.build_program(
         outputs=[
             create_state_output(_create_counter_key(graph), execution_counts[graph])
-            for graph in drawing_graphs
+            for graph in graphs_with_draws
         ]
     )
     return (
-        first_program,
+        first_step_program,
         replace_draws_with_counts(later, random_sites),
-        tuple(map(_create_counter_key, drawing_graphs)),
+        tuple(map(_create_counter_key, graphs_with_draws)),
     )
 
 

@@ -104,7 +104,9 @@ class GraphReader:
                 start_counts
             )
             return
-        self.plan = tuple(node_set for pass_sets in planned_passes for node_set in pass_sets)
+        self.plan = tuple(
+            node_set for pass_node_sets in planned_passes for node_set in pass_node_sets
+        )
         run_counts = Counter(node for node_set in self.plan for node in node_set)
         self._note_kept_inputs([node for node in run_counts if run_counts[node] > 1])
         graph_call_site = self.b.call_site
@@ -141,16 +143,16 @@ class GraphReader:
     def _read_start_counts(self, schedule: Schedule) -> dict[CountKey, Number | Truth]:
         """Return the schedule's initial counters: those of the previous evaluation, or zeros."""
         start_counts: dict[CountKey, Number | Truth] = {}
-        persistent_keys = frozenset(schedule.persistent_keys)
+        persistent_count_keys = frozenset(schedule.persistent_keys)
         for count_key in schedule.count_keys:
-            count_term = (
+            previous_count_term = (
                 self.memory.find(create_count_state(count_key))
-                if count_key in persistent_keys
+                if count_key in persistent_count_keys
                 else None
             )
             start_count: Number | Truth = False if isinstance(count_key, JustRan) else 0
             start_counts[count_key] = (
-                start_count if count_term is None else tensor(self.b, count_term)
+                start_count if previous_count_term is None else tensor(self.b, previous_count_term)
             )
         return start_counts
 

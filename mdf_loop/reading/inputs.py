@@ -75,17 +75,18 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
     """
     graph = document.graph
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    free_ports = [
+    unconnected_ports = [
         (node, port)
         for node in graph.nodes
         for port in node.input_ports
         if (node.id, port.id) not in fed_ports
     ]
-    name_counts = Counter(port.id for _, port in free_ports)
+    name_counts = Counter(port.id for _, port in unconnected_ports)
     name_counts.update(f"{node.id}.{port.id}" for node in graph.nodes for port in node.output_ports)
     is_imported_graph = is_imported(graph)
     imported_names = {
-        port.id: _read_imported_names(port) if is_imported_graph else () for _, port in free_ports
+        port.id: _read_imported_names(port) if is_imported_graph else ()
+        for _, port in unconnected_ports
     }
     imported_name_counts = Counter(
         name for port_names in imported_names.values() for name in port_names
@@ -104,7 +105,7 @@ def open_ports(document: Document) -> tuple[OpenPort, ...]:
             ),
             is_required=_is_required(document, port),
         )
-        for node, port in free_ports
+        for node, port in unconnected_ports
     )
 
 
@@ -267,9 +268,9 @@ def bind_members(
     if dtype is not None and not is_tensor(dtype):
         raise InputError(f"the input '{name}' is {dtype}: only arrays can be swept", port.where)
     member_rows: Array = convert_input(port.port, members, options.precision, name, port.where)
-    first_value = inputs.arrays[port.name]
-    if member_rows[0].size == first_value.size:
-        member_rows = member_rows.reshape(len(member_rows), *first_value.shape)
+    first_member_value = inputs.arrays[port.name]
+    if member_rows[0].size == first_member_value.size:
+        member_rows = member_rows.reshape(len(member_rows), *first_member_value.shape)
     member_values: Array = _broadcast_to_stated_shape(
         port, member_rows, name, 1 + (port.name in inputs.varying_names)
     )
@@ -315,7 +316,7 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     ports_without_values = {
         port.name: port for port in open_ports(document) if port.name_among(inputs) is None
     }
-    open_types = {
+    types_by_port_name = {
         name: _name_open_extents(port.port, options)
         for name, port in ports_without_values.items()
         if -1 in (port.port.shape or ())
@@ -323,17 +324,17 @@ def bind_types(document: Document, inputs: Mapping[str, Any], options: Options) 
     placeholder_ports = (
         port
         for name, port in ports_without_values.items()
-        if port.is_required or name in open_types
+        if port.is_required or name in types_by_port_name
     )
     placeholders = {
         port.name: _create_placeholder(port, options.precision) for port in placeholder_ports
     }
     bound_inputs = bind(document, {**inputs, **placeholders}, options)
     arrays = {
-        name: None if name in open_types else input_data
+        name: None if name in types_by_port_name else input_data
         for name, input_data in bound_inputs.arrays.items()
     }
-    return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, open_types)
+    return BoundInputs(arrays, bound_inputs.varying_names, bound_inputs.dtypes, types_by_port_name)
 
 
 def create_placeholders(document: Document, precision: str) -> dict[str, Data]:

@@ -223,13 +223,13 @@ class LoopMemory(Memory):
                     f"{where}.nodes['{state[1]}'].{NODE_FIELDS[state[0]]}['{state[2]}']"
                 ):
                     self.carried_types.widen(state, carried_output)
-        entered_types = {
+        carried_input_types = {
             state: (carried_input.dtype, carried_input.shape)
             for state, carried_input in self.carried_inputs.items()
         }
         return any(
-            self.carried_types.type(state) != entered_type
-            for state, entered_type in entered_types.items()
+            self.carried_types.type(state) != carried_input_type
+            for state, carried_input_type in carried_input_types.items()
         )
 
     def _find_body_output(self, state: State) -> Value:

@@ -50,11 +50,15 @@ class BodyWithExit(Struct, frozen=True, eq=False):
 
 def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWithExit:
     """Return a loop body in which the operations after the condition test are inside an `If`."""
-    early_operations, late_operations = _partition_operations(
+    operations_before_test, operations_after_test = _partition_operations(
         body.ops, (body.condition_out, *body.values_before_test)
     )
-    late_values = {value for operation in late_operations for value in results(operation)}
-    rows_after_exit = [row for row in dict.fromkeys(body.recorded_values) if row in late_values]
+    values_after_test = {
+        value for operation in operations_after_test for value in results(operation)
+    }
+    rows_after_exit = [
+        row for row in dict.fromkeys(body.recorded_values) if row in values_after_test
+    ]
     changed_carried_pairs = [
         (carried_input, carried_output)
         for carried_input, carried_output in zip(
@@ -65,7 +69,11 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
     body_builder = b.body()
     else_builder = body_builder.body()
     known_extents = Extents(
-        (*body.carried_inputs, *_list_results(early_operations), *_list_outer_operands(body.ops))
+        (
+            *body.carried_inputs,
+            *_list_results(operations_before_test),
+            *_list_outer_operands(body.ops),
+        )
     )
     then_outputs = [carried_output for _, carried_output in changed_carried_pairs] + rows_after_exit
     else_outputs = [carried_input for carried_input, _ in changed_carried_pairs]
@@ -79,7 +87,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
     choice = If(
         name=f"{form.name} goes on",
         condition=body.condition_out,
-        then=Branch(tuple(late_operations), tuple(then_outputs)),
+        then=Branch(tuple(operations_after_test), tuple(then_outputs)),
         otherwise=Branch(tuple(else_builder.ops), tuple(else_outputs)),
         outputs=choice_outputs,
         where=form.where,
@@ -91,7 +99,7 @@ def split_at_test(b: ModelBuilder, form: LoopForm, body: LoweredBody) -> BodyWit
     carried_pairs = zip(body.carried_inputs, body.carried_outputs, strict=True)
     new_body = replace(
         body,
-        ops=(*early_operations, *(body_builder.ops), *((choice,) if choice_outputs else ())),
+        ops=(*operations_before_test, *(body_builder.ops), *((choice,) if choice_outputs else ())),
         carried_outputs=tuple(
             outputs_by_carried.get(carried_pair, carried_pair[1]) for carried_pair in carried_pairs
         ),
@@ -108,14 +116,14 @@ def _partition_operations(
 ) -> tuple[list[Operation], list[Operation]]:
     """Split operations into the operations that the values `roots` depend on, and all others."""
     needed_values = set(roots)
-    early_positions: set[int] = set()
+    needed_op_positions: set[int] = set()
     for k in reversed(range(len(ops))):
         if needed_values.intersection(results(ops[k])):
-            early_positions.add(k)
+            needed_op_positions.add(k)
             needed_values.update(reads(ops[k]))
     return (
-        [op for k, op in enumerate(ops) if k in early_positions],
-        [op for k, op in enumerate(ops) if k not in early_positions],
+        [op for k, op in enumerate(ops) if k in needed_op_positions],
+        [op for k, op in enumerate(ops) if k not in needed_op_positions],
     )
 
 
@@ -180,8 +188,8 @@ def _create_output(b: ModelBuilder, form: LoopForm, then: Value, otherwise: Valu
 def count_complete_iterations(b: ModelBuilder, count: Value, last_condition: Value) -> Value:
     """Return the number of complete iterations of a loop with an exit in the middle of its body."""
     has_started = b.op("Less", b.constant(np.array(0)), count)
-    is_incomplete = b.op("And", has_started, b.op("Not", last_condition))
-    return b.op("Sub", count, cast(b, is_incomplete, "int64"))
+    has_incomplete_iteration = b.op("And", has_started, b.op("Not", last_condition))
+    return b.op("Sub", count, cast(b, has_incomplete_iteration, "int64"))
 
 
 def drop_incomplete_row(b: ModelBuilder, stack: Value, iterations: Value) -> Value:

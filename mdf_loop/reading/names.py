@@ -204,7 +204,7 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
     result_names = {
         node_item: shown_name for shown_name, node_item in reversed(model_outputs.items())
     }
-    further_items = [
+    requested_items = [
         name_index.find(name) for name in (*(selection.only or ()), *selection.extra_names)
     ]
     selected_outputs = model_outputs if selection.only is None else {}
@@ -213,7 +213,7 @@ def named_items(document: Document, selection: Selection = ALL_OUTPUTS) -> dict[
         **selected_outputs,
         **{
             result_names.get(node_item, node_item.name): node_item
-            for node_item in further_items
+            for node_item in requested_items
             if node_item not in selected_items
         },
     }

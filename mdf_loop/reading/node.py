@@ -138,24 +138,24 @@ class NodeReader:
 
     def _build_old_scope(self, scope: Scope) -> Scope:
         """Build a scope with parameter values before this execution, and the functions' results."""
-        old_scope = scope.inner()
+        scope_before_execution = scope.inner()
         for parameter_id in self.parameters:
-            old_scope.define(
+            scope_before_execution.define(
                 parameter_id,
                 partial(self._compute_once, "old", parameter_id, self._read_old_parameter),
             )
         for function_id in self.functions:
-            old_scope.define(
+            scope_before_execution.define(
                 function_id,
                 partial(self._compute_once, "function", function_id, self._compute_function),
             )
         for node_part in self.node.functions_and_parameters:
             for result_key in LOOP_RESULTS if is_loop(node_part.function) else ():
-                old_scope.define(
+                scope_before_execution.define(
                     f"{node_part.id}.{result_key}",
                     partial(self._read_loop_result, node_part.id, result_key),
                 )
-        return old_scope
+        return scope_before_execution
 
     def _read_text(self, parameter: Parameter) -> Any:
         """Return the text of a text parameter, and record that the text is read."""
@@ -222,10 +222,10 @@ class NodeReader:
         site_item = f"{self.node.id}.{name}"
         if kind == "output_ports" and (name in self.parameters or name in self.functions):
             site_item = f"{self.node.id}.output_ports.{name}"  # a parameter or function of the node has the same name
-        site_place = self.b.at_call_site(
+        call_site_context = self.b.at_call_site(
             graph_path=self.context.graph_path, item_path=site_item, call_index=0
         )
-        with self.b.at(part_path, f"{self.node.id}.{name}"), site_place:
+        with self.b.at(part_path, f"{self.node.id}.{name}"), call_site_context:
             yield part_path
 
     def _record_value(self, where: str, term: Term) -> Term:
@@ -310,7 +310,7 @@ class NodeReader:
     def _build_new_scope(self) -> Scope:
         """Build a scope with the values of the parameters after this execution of the node."""
         new_scope = self.old_scope.inner()
-        changed_ids: set[str] = set()
+        changed_parameter_ids: set[str] = set()
         node_parts = self.node.functions_and_parameters
         graph_parameters = set().union(
             *(parameters_with_bodies(node_part, self.node) for node_part in node_parts)
@@ -318,10 +318,10 @@ class NodeReader:
         for parameter in self.node.parameters:
             if parameter.id in graph_parameters or is_document_part(parameter.value):
                 continue
-            if self._keeps_old_value(parameter, changed_ids):
+            if self._keeps_old_value(parameter, changed_parameter_ids):
                 compute_value: Callable[[str], Term] = self._keep_parameter
             else:
-                changed_ids.add(parameter.id)
+                changed_parameter_ids.add(parameter.id)
                 compute_value = self._create_update(new_scope)
             self.reader_name = parameter.id
             # Each reader of the parameter raises the error again.
@@ -333,7 +333,7 @@ class NodeReader:
         self.reader_name = None
         return new_scope
 
-    def _keeps_old_value(self, parameter: Parameter, changed_ids: set[str]) -> bool:
+    def _keeps_old_value(self, parameter: Parameter, changed_parameter_ids: set[str]) -> bool:
         """Return True if one execution of the node does not change the value of a parameter."""
         if self.execution_point.has_run is not False:
             return parameter.id in self.fixed_ids
@@ -342,7 +342,7 @@ class NodeReader:
             parameter.value is not None
             and not parameter.conditions
             and not is_stateful(parameter)
-            and not names_read & changed_ids
+            and not names_read & changed_parameter_ids
         )
 
     def _keep_parameter(self, name: str) -> Term:

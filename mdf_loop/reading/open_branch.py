@@ -71,13 +71,13 @@ class OpenBranch:
         branch_result = self._try_to_read(b, self.scope)
         if branch_result.outputs is not None and not branch_result.findings:
             return branch_result.outputs
-        open_outputs = (
+        generalized_outputs = (
             self._read_with_open_shapes(b, branch_result.findings[0])
             if self._may_fit_other_shapes(b, branch_result.findings)
             else None
         )
-        if open_outputs is not None:
-            return open_outputs
+        if generalized_outputs is not None:
+            return generalized_outputs
         b.findings.items += branch_result.findings
         b.findings.lasting.update(branch_result.findings)
         raise Poisoned
@@ -169,12 +169,12 @@ class _OpenScope(Scope):
                 or is_independent_of_inputs(self.b, original_term)
             ):
                 general_shape = None
-            needs_open_shape = is_tensor(original_term.dtype) and is_specialized(
+            needs_hidden_shape = is_tensor(original_term.dtype) and is_specialized(
                 self.b, original_term, general_shape
             )
             self._open_values[original_term] = (
                 self._hide_shape(original_term, general_shape)
-                if needs_open_shape
+                if needs_hidden_shape
                 else original_term
             )
         return self._open_values[original_term]
@@ -186,18 +186,18 @@ class _OpenScope(Scope):
             if self._zero is None:
                 self._zero = self._make_zero(b)
             last_axis = ints(b, np.iinfo(np.int64).max)
-            open_extents = b.op("Slice", b.op("Shape", value), self._zero, last_axis)
-            open_shape = shape and tuple(
+            runtime_extents = b.op("Slice", b.op("Shape", value), self._zero, last_axis)
+            shape_with_names = shape and tuple(
                 b.name("d") if str(extent).startswith("?") else extent for extent in shape
             )
-            open_value = b.new(value.dtype, open_shape)
+            reshaped_value = b.new(value.dtype, shape_with_names)
             b.ops.append(
                 Op(
                     "Reshape",
-                    (value, open_extents),
-                    (open_value,),
+                    (value, runtime_extents),
+                    (reshaped_value,),
                     MappingProxyType({"allowzero": 1}),
                     b.where,
                 )
             )
-        return b.mark_weak(open_value) if b.is_weak(value) else open_value
+        return b.mark_weak(reshaped_value) if b.is_weak(value) else reshaped_value

@@ -43,18 +43,18 @@ def _find_reader_pairs(node: Node, document: Document) -> Iterator[tuple[str, st
     states_by_reader: dict[str, Mapping[str, str]] = {}
     for parameter in node.parameters if any(map(_integrates, node.parameters)) else ():
         if not is_stateful(parameter):
-            intermediate_by_state = _find_states_read(
+            parameter_by_read_state = _find_states_read(
                 _find_names_read(parameter, node, document), states_by_reader
             )
-            states_by_reader[parameter.id] = dict.fromkeys(intermediate_by_state, parameter.id)
+            states_by_reader[parameter.id] = dict.fromkeys(parameter_by_read_state, parameter.id)
             continue
         if _integrates(parameter):
-            intermediate_by_state = _find_states_read(
+            parameter_by_read_state = _find_states_read(
                 names_in(parameter.time_derivative), states_by_reader
             )
             yield from (
                 (parameter.id, state_name, intermediate_name)
-                for state_name, intermediate_name in intermediate_by_state.items()
+                for state_name, intermediate_name in parameter_by_read_state.items()
             )
         states_by_reader[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 

@@ -80,18 +80,20 @@ def read_over_time(
         LoopError: All errors in the model.
     """
     reader_arguments = (document, bound, options, specification)
-    first_reader = _FirstReader(*reader_arguments)
-    while (later_reader := _LaterReader(*reader_arguments, first_reader)).read():
+    first_step_reader = _FirstReader(*reader_arguments)
+    while (later_steps_reader := _LaterReader(*reader_arguments, first_step_reader)).read():
         continue  # the type of a state was widened, so the body is read again
-    loop_program = later_reader.finish()
-    states = tuple(later_reader.state_memory.carried_inputs)
-    raise_findings(_find_non_array_states(document, later_reader.state_memory.carried_inputs))
-    first_program, later_program, count_states = replace_draws_over_time(
-        first_reader.finish(states), loop_program
+    loop_program = later_steps_reader.finish()
+    states = tuple(later_steps_reader.state_memory.carried_inputs)
+    raise_findings(_find_non_array_states(document, later_steps_reader.state_memory.carried_inputs))
+    first_step_program, later_steps_program, draw_counter_states = replace_draws_over_time(
+        first_step_reader.finish(states), loop_program
     )
-    programs = (first_program, later_program)
+    programs = (first_step_program, later_steps_program)
     first_shapes = {
-        later_reader.state_memory.initial_values[state]: first_reader.read_state(state).shape
+        later_steps_reader.state_memory.initial_values[state]: first_step_reader.read_state(
+            state
+        ).shape
         for state in states
     }
     changed_shapes = {value: shape for value, shape in first_shapes.items() if shape != value.shape}
@@ -99,19 +101,19 @@ def read_over_time(
         raise_findings(check(checked_program))
     raise_findings(
         (
-            *find_broadcast_errors(programs[0], first_reader.b),
-            *find_broadcast_errors(programs[1], later_reader.b, changed_shapes),
+            *find_broadcast_errors(programs[0], first_step_reader.b),
+            *find_broadcast_errors(programs[1], later_steps_reader.b, changed_shapes),
         )
     )
-    execution_plans = (first_reader.graph.plan, later_reader.graph.plan)
+    execution_plans = (first_step_reader.graph.plan, later_steps_reader.graph.plan)
     return OverTime(
         *programs,
-        later_reader.recorded_names,
-        (first_reader.watched_names, later_reader.watched_names),
-        (*states, *count_states),
-        first_reader.graph.schedule,
+        later_steps_reader.recorded_names,
+        (first_step_reader.watched_names, later_steps_reader.watched_names),
+        (*states, *draw_counter_states),
+        first_step_reader.graph.schedule,
         execution_plans,
-        later_reader.b.values_by_path,
+        later_steps_reader.b.values_by_path,
     )
 
 
@@ -149,10 +151,10 @@ class _FirstReader(ProgramReader):
         has_watches = specification.controls.watches
         self.watched_names = self.watch(self.graph, self.recorded_outputs) if has_watches else {}
         if specification.execution_list and self.graph.plan is None:
-            executed_output = _create_executed_output(
+            executed_nodes_output = _create_executed_output(
                 tensor(self.b, self.memory.get(EXECUTED_SETS))
             )
-            self.recorded_outputs[executed_output.name] = executed_output
+            self.recorded_outputs[executed_nodes_output.name] = executed_nodes_output
 
     def read_state(self, state: State) -> Value:
         """Return the value of a state after the first evaluation."""
@@ -237,10 +239,10 @@ class _LaterReader(ProgramReader):
         has_watches = self.specification.controls.watches
         self.watched_names = self.watch(self.graph, self.recorded_outputs) if has_watches else {}
         if self.specification.execution_list and self.graph.plan is None:
-            executed_output = _create_executed_output(
+            executed_nodes_output = _create_executed_output(
                 tensor(self.body_builder, self.state_memory.get(EXECUTED_SETS))
             )
-            self.recorded_outputs[executed_output.name] = executed_output
+            self.recorded_outputs[executed_nodes_output.name] = executed_nodes_output
         self.raise_findings()
         return self.state_memory.find_body_outputs(self.document.where)
 

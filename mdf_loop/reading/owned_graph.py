@@ -109,9 +109,9 @@ def _format_graph_path(
     """Return the document path of a loop body or branch, or of the argument that names it."""
     argument_path = f"{where}.args.{argument}"
     if written.parameter_ids:
-        node_where = where.removesuffix(f".functions['{item.id}']")
-        node_where = node_where.removesuffix(f".parameters['{item.id}']")
-        argument_path = f"{node_where}.parameters['{written.parameter_ids[-1]}'].value"
+        node_path = where.removesuffix(f".functions['{item.id}']")
+        node_path = node_path.removesuffix(f".parameters['{item.id}']")
+        argument_path = f"{node_path}.parameters['{written.parameter_ids[-1]}'].value"
     return argument_path if written.signature is None else f"{argument_path}.graph"
 
 
@@ -122,23 +122,23 @@ def _find_graph_and_path(
 
     Raise ModelError if the argument is not a graph.
     """
-    graph_value = written.graph_or_id
-    if graph_value is None:
+    graph_or_id = written.graph_or_id
+    if graph_or_id is None:
         raise ModelError(
             f"{role.owner} has no {role.part_name}",
             path,
             f"add '{role.argument}' to its args: a graph, or {{graph: id}}",
         )
-    if isinstance(graph_value, str):
-        graph = graph_by_id(graph_value, path, document, role.owner_kind, role.noun)
-        return graph, document.path_of_graph(graph_value)
-    if isinstance(graph_value, list | tuple | int | float | np.ndarray):
+    if isinstance(graph_or_id, str):
+        graph = graph_by_id(graph_or_id, path, document, role.owner_kind, role.noun)
+        return graph, document.path_of_graph(graph_or_id)
+    if isinstance(graph_or_id, list | tuple | int | float | np.ndarray):
         raise ModelError(
-            f"a {role.owner_kind} {role.noun} is a graph, not {type(graph_value).__name__} ({graph_value})",
+            f"a {role.owner_kind} {role.noun} is a graph, not {type(graph_or_id).__name__} ({graph_or_id})",
             path,
             "write the graph here, or {graph: id of another graph}",
         )
-    return graph_of(graph_value, path), path
+    return graph_of(graph_or_id, path), path
 
 
 def _read_stated_names(

@@ -22,7 +22,7 @@ from mdf_loop.lower import draws_numbers, names_in
 
 def find_fixed_parameters(node: Node) -> set[str]:
     """Return the ids of parameters whose values depend on no input, state, function or random number."""
-    fixed_ids = {
+    fixed_parameter_ids = {
         parameter.id
         for parameter in node.parameters
         if parameter.value is not None
@@ -31,12 +31,14 @@ def find_fixed_parameters(node: Node) -> set[str]:
     changing_names = {parameter.id for parameter in node.parameters} | {
         function.id for function in node.functions
     }
-    changing_names = (changing_names | {port.id for port in node.input_ports}) - fixed_ids
+    changing_names = (changing_names | {port.id for port in node.input_ports}) - fixed_parameter_ids
     names_by_id = {parameter.id: names_in(parameter.value) for parameter in node.parameters}
-    while newly_changing_ids := {name for name in fixed_ids if names_by_id[name] & changing_names}:
-        fixed_ids -= newly_changing_ids
+    while newly_changing_ids := {
+        name for name in fixed_parameter_ids if names_by_id[name] & changing_names
+    }:
+        fixed_parameter_ids -= newly_changing_ids
         changing_names |= newly_changing_ids
-    return fixed_ids
+    return fixed_parameter_ids
 
 
 def is_stateful(parameter: Parameter) -> bool:

@@ -100,26 +100,26 @@ class PassesLoop:
                 self.b, dict(initial), self._create_threshold_test(self.memory)
             )
             schedule_counters.begin_unit(EVALUATION)
-            has_first_pass = logical_not(
+            has_scheduler_pass = logical_not(
                 self.b, self.schedule.evaluate_termination(schedule_counters)
             )
-            inner_memory, pass_results = self._read_body(schedule_counters)
-            if not inner_memory.find_body_outputs(self.executor.where):
+            loop_memory, pass_results = self._read_body(schedule_counters)
+            if not loop_memory.find_body_outputs(self.executor.where):
                 break
-        loop = self._build_loop(inner_memory, has_first_pass, pass_results)
+        loop = self._build_loop(loop_memory, has_scheduler_pass, pass_results)
         self.b.append(loop)
-        self._store_results(inner_memory, loop)
+        self._store_results(loop_memory, loop)
 
     def _read_body(self, counters: Counters) -> tuple[LoopMemory, _PassResults]:
         """Convert one scheduler pass over the graph's nodes to the body of the loop over passes."""
         nodes_that_ran = [node for node in self.executor.nodes if self.memory.has_run(node) is True]
-        inner_memory = LoopMemory(
+        loop_memory = LoopMemory(
             self.b.loop_body(),
             self.carried_types,
             lambda s: self._find_initial_value(s, counters),
             nodes_that_ran,
         )
-        return inner_memory, self._read_pass(inner_memory)
+        return loop_memory, self._read_pass(loop_memory)
 
     def _build_loop(self, inner: LoopMemory, is_started: Truth, results: _PassResults) -> Loop:
         """Build the `Loop` operation over scheduler passes.
@@ -206,7 +206,7 @@ class PassesLoop:
         counters.begin_unit(PASS)
         is_visited: Truth = True
         has_any_run: Truth = False
-        visit_flags: list[tuple[Truth, dict[str, Truth]]] = []
+        layer_visits: list[tuple[Truth, dict[str, Truth]]] = []
         for k, layer in enumerate(schedule.layers):
             is_visited = schedule.evaluate_visit(k, counters, is_visited)
             run_flags = schedule.decide_runs(layer, counters, is_visited)
@@ -216,7 +216,7 @@ class PassesLoop:
             has_any_run = logical_or(
                 b, has_any_run, schedule.end_visit(counters, run_flags, is_visited)
             )
-            visit_flags.append((is_visited, run_flags))
+            layer_visits.append((is_visited, run_flags))
         schedule.end_pass(counters, has_any_run)
         has_next_pass = self._limit_passes(
             b, logical_not(b, schedule.evaluate_termination(counters)), has_any_run, iteration
@@ -224,7 +224,7 @@ class PassesLoop:
         for count_key, final_count in counters.counts.items():
             assert final_count is not None
             memory.put(create_count_state(count_key), to_value(b, final_count))
-        return _PassResults(iteration, has_next_pass, self._build_executed_row(b, visit_flags))
+        return _PassResults(iteration, has_next_pass, self._build_executed_row(b, layer_visits))
 
     def _limit_passes(
         self, b: ModelBuilder, has_next_pass: Truth, any_ran: Truth, iteration: Value
@@ -244,11 +244,11 @@ class PassesLoop:
         self, b: ModelBuilder, has_next_pass: Truth, is_allowed: Truth, error: LoopError
     ) -> Value:
         """Guard the condition for another scheduler pass so that a forbidden pass is an error."""
-        is_valid = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
-        return guard_value(b, to_value(b, has_next_pass), is_valid, error.findings[0].what)
+        is_pass_permitted = to_value(b, logical_or(b, logical_not(b, has_next_pass), is_allowed))
+        return guard_value(b, to_value(b, has_next_pass), is_pass_permitted, error.findings[0].what)
 
     def _build_executed_row(
-        self, b: ModelBuilder, visits: list[tuple[Truth, dict[str, Truth]]]
+        self, b: ModelBuilder, layer_visits: list[tuple[Truth, dict[str, Truth]]]
     ) -> Value:
         """Return one scheduler pass as a row of flags: layers visited, and nodes that ran.
 
@@ -256,7 +256,7 @@ class PassesLoop:
         """
         executed_flags = [
             executed_flag
-            for is_visited, run_flags in visits
+            for is_visited, run_flags in layer_visits
             for executed_flag in (is_visited, *run_flags.values())
         ]
         flag_rows = [

@@ -146,14 +146,14 @@ class _PossibleShapes:
             if isinstance(operation, Op):
                 if operation.outputs[0] in self.broadcast_sources or _is_elementwise(operation):
                     continue
-                dependent_values: Iterable[Value] = operands(operation)
+                operands_to_check: Iterable[Value] = operands(operation)
             elif isinstance(operation, Loop):
                 recordings = operation.recorded if operation.iteration_count is not None else ()
                 scanned_arrays = (scanned_input.rows for scanned_input in operation.scanned)
-                dependent_values = (*scanned_arrays, *(recording.row for recording in recordings))
+                operands_to_check = (*scanned_arrays, *(recording.row for recording in recordings))
             else:
                 continue
-            for operand in dependent_values:
+            for operand in operands_to_check:
                 if len(self.find_shapes(operand)) > 1:
                     operation_name = (
                         operation.op_type if isinstance(operation, Op) else operation.name

@@ -96,10 +96,10 @@ def read_once(
     graph = program_reader.read_graph(program_reader.memory)
     recorded_outputs = program_reader.collect_outputs(graph)
     program = replace_draws(program_reader.build_program(recorded_outputs.values()))
-    reading = Reading(program, program_reader.b.values_by_path, program_reader.b.notes)
-    raise_findings(check(reading.program))
-    raise_findings(find_broadcast_errors(reading.program, program_reader.b))
-    return reading
+    program_reading = Reading(program, program_reader.b.values_by_path, program_reader.b.notes)
+    raise_findings(check(program_reading.program))
+    raise_findings(find_broadcast_errors(program_reading.program, program_reader.b))
+    return program_reading
 
 
 class ProgramReader:
@@ -249,11 +249,11 @@ class ProgramReader:
         shape_by_item: dict[Item, Shape] = {}
         for result_name, node_item in self.item_by_result_name.items():
             with self.b.findings.catch():
-                memory = graph.memory
+                state_memory = graph.memory
                 result_term = read_current_value(graph, node_item.state)
                 if not self._has_bodies:
                     # The value of a port can be a list of expressions: [x, 1].
-                    result_term = tensor(memory.b, result_term)
+                    result_term = tensor(state_memory.b, result_term)
                 if isinstance(result_term, tuple):
                     raise ArityError(
                         f"'{result_name}' is {len(result_term)} results, an output is one",
@@ -261,7 +261,7 @@ class ProgramReader:
                         "choose one in the port's value, e.g. loop[0]",
                     )
                 recorded_outputs |= _with_run_flag(
-                    Output(result_name, result_term), node_item, memory
+                    Output(result_name, result_term), node_item, state_memory
                 )
                 shape_by_item[node_item] = recorded_outputs[result_name].value.shape
         with self.b.findings.catch():
@@ -274,17 +274,17 @@ class ProgramReader:
         Returns:
             Name of each float in the model -> name of its output, in the order of computation.
         """
-        memory = graph.memory
+        state_memory = graph.memory
         position_by_value = {
             computed_value: position
-            for position, op in enumerate(memory.b.ops)
+            for position, op in enumerate(state_memory.b.ops)
             for computed_value in results(op)
         }
         item_by_float: dict[Value, Item] = {}
         stored_items = (
             node_item
             for node_item in items(self.document)
-            if node_item.state in memory.stored_values
+            if node_item.state in state_memory.stored_values
         )
         for node_item in stored_items:  # a read of any other state would carry it from step to step
             with suppress(LoopError, Poisoned):
@@ -307,7 +307,7 @@ class ProgramReader:
             )
             program_output = output_by_value.get(float_value, watched_output)
             output_name_by_item[node_item.name] = program_output.name
-            program_outputs |= _with_run_flag(program_output, node_item, memory)
+            program_outputs |= _with_run_flag(program_output, node_item, state_memory)
         return output_name_by_item
 
 
@@ -321,27 +321,27 @@ def _with_run_flag(output: Output, item: Item, memory: Memory) -> dict[str, Outp
     has_run, output_name = memory.has_run(item.node), output.name
     if has_run is True:
         return {output_name: output}
-    flag_output = Output(
+    run_flag_output = Output(
         f"has run: {output_name}", to_value(memory.b, has_run), OutputRole.HAS_RUN, output_name
     )
-    return {output_name: output, flag_output.name: flag_output}
+    return {output_name: output, run_flag_output.name: run_flag_output}
 
 
 def read_current_value(graph: GraphReader, state: State) -> Term:
     """Return the value of a state after an evaluation, or a placeholder before its node runs."""
-    memory = graph.memory
+    state_memory = graph.memory
     state_kind, node_id, _ = state
     if state_kind == "ran":
-        return to_value(memory.b, memory.has_run(node_id))
+        return to_value(state_memory.b, state_memory.has_run(node_id))
     if state_kind in ("flag", "count"):
-        stored_value = memory.find(state)
+        stored_value = state_memory.find(state)
         return (
-            to_value(memory.b, state_kind == "flag" and False)
+            to_value(state_memory.b, state_kind == "flag" and False)
             if stored_value is None
             else stored_value
         )
-    if memory.has_run(node_id) is False:
-        if state not in memory.carried_types.types_by_state:
-            graph.executor.learn_types(memory, graph.nodes)
-        return create_placeholder(memory.b, *memory.carried_types.type(state))
-    return memory.get(state)
+    if state_memory.has_run(node_id) is False:
+        if state not in state_memory.carried_types.types_by_state:
+            graph.executor.learn_types(state_memory, graph.nodes)
+        return create_placeholder(state_memory.b, *state_memory.carried_types.type(state))
+    return state_memory.get(state)

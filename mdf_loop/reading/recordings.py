@@ -216,12 +216,14 @@ def _find_concatenated_shape(
     total_extent_tensor = b.op(
         "ReduceProd", b.op("Gather", stack_shape, ints(b, axis, axis + 1), axis=0)
     )
-    extents_before = [b.op("Gather", stack_shape, ints(b, *range(axis)), axis=0)] if axis else []
+    extents_before_axis = (
+        [b.op("Gather", stack_shape, ints(b, *range(axis)), axis=0)] if axis else []
+    )
     later_axes = range(axis + 2, 1 + len(row))
-    extents_after = (
+    extents_after_axis = (
         [b.op("Gather", stack_shape, ints(b, *later_axes), axis=0)] if later_axes else []
     )
-    return b.op("Concat", *extents_before, total_extent_tensor, *extents_after, axis=0)
+    return b.op("Concat", *extents_before_axis, total_extent_tensor, *extents_after_axis, axis=0)
 
 
 def _pad_rows(b: ModelBuilder, form: RecordingForm, stack: Value, scope: Scope) -> Value:

@@ -104,13 +104,13 @@ def _format_count(number: int, noun: str) -> str:
 def find_free_ports(graph: Graph) -> tuple[str, ...]:
     """Return the ids of a graph's input ports that no edge feeds, in document order."""
     fed_ports = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    free_ids = (
+    unconnected_port_ids = (
         port.id
         for node in graph.nodes
         for port in node.input_ports
         if (node.id, port.id) not in fed_ports
     )
-    return tuple(dict.fromkeys(free_ids))
+    return tuple(dict.fromkeys(unconnected_port_ids))
 
 
 def find_end_ports(graph: Graph) -> tuple[tuple[Any, Any], ...]:

@@ -129,12 +129,12 @@ class _Unroller:
         has_next_iteration = True
         while has_next_iteration and (self.trip_count is None or len(bodies) < self.trip_count):
             if len(bodies) == self.iteration_limit:
-                iteration_text = (
+                iteration_count_text = (
                     f"up to {self.trip_count}"
                     if self.trip_count
                     else f"more than {self.iteration_limit}"
                 )
-                raise self._limit_error(iteration_text)
+                raise self._limit_error(iteration_count_text)
             body = self._read_iteration(len(bodies), carried_inputs)
             condition = self.b.constant_of(body.condition_out)
             if self.has_condition and condition is None:
@@ -279,12 +279,12 @@ def _cast_like(b: ModelBuilder, other: Value, value: Value) -> Value:
 
 def _keeps_shapes(initial: Sequence[Value], bodies: Sequence[LoweredBody]) -> bool:
     """Return True if every carried value keeps its initial shape."""
-    carried_pairs = (
-        carried_pair
+    initial_output_pairs = (
+        initial_output_pair
         for body in bodies
-        for carried_pair in zip(initial, body.carried_outputs, strict=True)
+        for initial_output_pair in zip(initial, body.carried_outputs, strict=True)
     )
     return all(
         carried_input.shape == carried_output.shape
-        for carried_input, carried_output in carried_pairs
+        for carried_input, carried_output in initial_output_pairs
     )

@@ -112,11 +112,11 @@ class AbsoluteTime(Struct, frozen=True):
         """Return the condition that an integer number of TimeInterval periods has elapsed."""
         assert points.period is not None
         offset = self._find_offset(points, written)
-        period_visits = points.period / self.visit_interval
-        offset_visits = (offset - self.first_visit_time) / self.visit_interval
-        if offset_visits.denominator != 1:
+        period_in_visits = points.period / self.visit_interval
+        offset_in_visits = (offset - self.first_visit_time) / self.visit_interval
+        if offset_in_visits.denominator != 1:
             return ConstantCondition(False)
-        return EveryNth(_VISIT_COUNT, int(period_visits), int(offset_visits))
+        return EveryNth(_VISIT_COUNT, int(period_in_visits), int(offset_in_visits))
 
     def _find_offset(self, points: TimePoints, written: WrittenCondition) -> Fraction:
         """Return the time from which the periods of a repeated TimeInterval are counted."""
@@ -139,11 +139,11 @@ def create_clock(
 
     `conditions` are all conditions with their paths.
     """
-    points_by_condition = [
+    time_points_per_condition = [
         list(_find_time_points(condition, condition_path))
         for condition, condition_path in conditions
     ]
-    nonempty_points = [time_points for time_points in points_by_condition if time_points]
+    nonempty_points = [time_points for time_points in time_points_per_condition if time_points]
     periods = [
         time_point.period
         for time_points in nonempty_points

@@ -90,10 +90,12 @@ class Counters(Struct):
         Counters of runs within shorter units are also reset.
         """
         for count_key in self.counts:
-            is_restarted = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
+            is_reset_by_evaluation = scale is TimeScale.ENVIRONMENT_STATE_UPDATE and isinstance(
                 count_key, RunsSinceReader
             )
-            if is_restarted or (isinstance(count_key, RunCount) and count_key.scale <= scale):
+            if is_reset_by_evaluation or (
+                isinstance(count_key, RunCount) and count_key.scale <= scale
+            ):
                 self.counts[count_key] = 0
 
     def count_run(self, node: str, runs: Truth) -> None:
@@ -121,10 +123,10 @@ class Counters(Struct):
 
     def record_set(self, runs: Mapping[str, Truth], is_counted: Truth) -> None:
         """Update the flags that tell which nodes just ran, unless `is_counted` is false."""
-        for count_key, last_flag in list(self.counts.items()):
+        for count_key, previous_count in list(self.counts.items()):
             if isinstance(count_key, JustRan):
                 has_run = runs.get(count_key.node, False)
-                if last_flag is None and isinstance(is_counted, bool):
+                if previous_count is None and isinstance(is_counted, bool):
                     self.counts[count_key] = has_run if is_counted else None
                 else:
                     self.counts[count_key] = select_truth(
@@ -186,8 +188,10 @@ class Counters(Struct):
         for condition in conditions:
             if disjunction is True:
                 break
-            is_needed = logical_and(self.b, is_evaluated, logical_not(self.b, disjunction))
-            disjunction = logical_or(self.b, disjunction, self.evaluate(condition, is_needed))
+            needs_evaluation = logical_and(self.b, is_evaluated, logical_not(self.b, disjunction))
+            disjunction = logical_or(
+                self.b, disjunction, self.evaluate(condition, needs_evaluation)
+            )
         return disjunction
 
     def _evaluate_first_times(self, condition: FirstTimes, is_evaluated: Truth) -> Truth:
@@ -196,8 +200,10 @@ class Counters(Struct):
         is_below_limit = compare(self.b, times_met, "<", condition.max_times)
         if is_below_limit is False:
             return False
-        is_needed = logical_and(self.b, is_evaluated, is_below_limit)
-        is_met = logical_and(self.b, is_below_limit, self.evaluate(condition.condition, is_needed))
+        needs_evaluation = logical_and(self.b, is_evaluated, is_below_limit)
+        is_met = logical_and(
+            self.b, is_below_limit, self.evaluate(condition.condition, needs_evaluation)
+        )
         increment = truth_to_number(self.b, logical_and(self.b, is_evaluated, is_met))
         self.counts[condition] = add(self.b, times_met, increment)
         return is_met

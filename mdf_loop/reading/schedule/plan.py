@@ -182,9 +182,9 @@ class Schedule(Struct, frozen=True):
         has_any_run: Truth = False
         for node in runs:
             has_any_run = logical_or(b, has_any_run, runs[node])
-        is_counted = visited if self.has_absolute_time else has_any_run
-        counters.record_set(runs, is_counted)
-        counters.count_unit(EXECUTION_SET, is_counted)
+        is_set_counted = visited if self.has_absolute_time else has_any_run
+        counters.record_set(runs, is_set_counted)
+        counters.count_unit(EXECUTION_SET, is_set_counted)
         return has_any_run
 
     def end_pass(self, counters: Counters, any_ran: Truth) -> None:
@@ -193,9 +193,9 @@ class Schedule(Struct, frozen=True):
         `any_ran` tells whether any node has run in the pass.
         """
         if not self.has_absolute_time:
-            is_empty = logical_not(counters.b, any_ran)
-            counters.record_set({}, is_empty)
-            counters.count_unit(EXECUTION_SET, is_empty)
+            is_pass_empty = logical_not(counters.b, any_ran)
+            counters.record_set({}, is_pass_empty)
+            counters.count_unit(EXECUTION_SET, is_pass_empty)
         counters.count_unit(PASS, True)
 
     def end_evaluation(self, counters: Counters) -> None:
@@ -223,7 +223,7 @@ class Schedule(Struct, frozen=True):
         try:
             counters.begin_unit(EVALUATION)
             for _ in range(MAX_PASSES):
-                counts_before = dict(counters.counts)
+                counts_before_pass = dict(counters.counts)
                 if self.evaluate_termination(counters):
                     self.end_evaluation(counters)
                     return tuple(planned_passes)
@@ -232,7 +232,7 @@ class Schedule(Struct, frozen=True):
                 execution_count += sum(map(len, node_sets))
                 if execution_count > max_executions:
                     return None
-                if not any(node_sets) and counts_before == counters.counts:
+                if not any(node_sets) and counts_before_pass == counters.counts:
                     raise self.endless_error()
         except UnknownCount:
             return None
@@ -343,20 +343,20 @@ def read_schedule(
     for time_scale, condition in termination_conditions.items():
         condition_path = f"{conditions_path}.termination['{time_scale}']"
         with findings.catch():
-            ended_scale = _parse_termination_scale(time_scale, condition_path)
-            conditions_by_scale[ended_scale] = read_condition(
+            ended_scale_name = _parse_termination_scale(time_scale, condition_path)
+            conditions_by_scale[ended_scale_name] = read_condition(
                 condition, None, condition_path, node_ids, clock.convert
             )
     findings.raise_any()
-    evaluation_end = conditions_by_scale.get(
+    evaluation_end_condition = conditions_by_scale.get(
         "ENVIRONMENT_STATE_UPDATE", _require_all_runs(node_ids)
     )
-    sequence_end = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
+    sequence_end_condition = conditions_by_scale.get("ENVIRONMENT_SEQUENCE", NEVER)
     return Schedule(
         layers,
         condition_by_node,
-        evaluation_end,
-        sequence_end,
+        evaluation_end_condition,
+        sequence_end_condition,
         clock.is_used,
         not conditions_with_paths,
         where,
@@ -378,12 +378,12 @@ def _require_all_runs(nodes: Iterable[str]) -> Condition:
 
 def _parse_termination_scale(scale: DocumentValue, where: str) -> str:
     """Return graph-scheduler's name of the time scale that a termination condition ends."""
-    ended_scale = scale_name(scale)
-    if ended_scale not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
+    ended_scale_name = scale_name(scale)
+    if ended_scale_name not in ("ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"):
         raise ConditionError(
             f"a termination condition for '{scale}' ends nothing",
             where,
             "write it for environment_state_update (one evaluation) or environment_sequence; "
             + ENGINE_HINT,
         )
-    return ended_scale
+    return ended_scale_name
