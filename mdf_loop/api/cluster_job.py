@@ -127,15 +127,17 @@ class Job:
         failures: list[FailedMember] = []
         nonfinite_values: list[NotFinite | None] = []
         leading_shape = self._leading_shape
-        pending_boxes = list(boxes(leading_shape, first, last))[::-1]
-        while pending_boxes:
-            box = pending_boxes.pop()
+        pending_member_boxes = list(boxes(leading_shape, first, last))[::-1]
+        while pending_member_boxes:
+            member_box = pending_member_boxes.pop()
             first_member = int(
-                np.ravel_multi_index([axis_slice.start for axis_slice in box], leading_shape)
+                np.ravel_multi_index([axis_slice.start for axis_slice in member_box], leading_shape)
             )
-            member_count = math.prod(axis_slice.stop - axis_slice.start for axis_slice in box)
+            member_count = math.prod(
+                axis_slice.stop - axis_slice.start for axis_slice in member_box
+            )
             try:
-                batch = ConsecutiveMembers(first_member, member_count, self._run(box))
+                batch = ConsecutiveMembers(first_member, member_count, self._run(member_box))
                 batches.append(batch)
                 nonfinite_values.append(batch.results.not_finite)
             except RunError as error:
@@ -145,7 +147,7 @@ class Job:
                         FailedMember(first_member, self.member_label(first_member), finding)
                     )
                 else:
-                    pending_boxes += list(_halve_box(box))[::-1]
+                    pending_member_boxes += list(_halve_box(member_box))[::-1]
         return ComputedBlock(tuple(batches), tuple(failures), earliest(nonfinite_values))
 
     def _run(self, box: Box) -> Results:

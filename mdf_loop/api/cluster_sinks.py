@@ -135,14 +135,14 @@ class MemorySink:
         for name, array in flatten_lengths(batch.results).items():
             yield ("lengths", name), array
         for name, report in batch.results.loops.items():
-            for array_kind, counts_or_codes in (
+            for array_kind, loop_report_array in (
                 ("iterations", report.iterations),
                 ("reasons", report.codes),
             ):
-                self._has_early_exit |= np.ndim(counts_or_codes) > 0
+                self._has_early_exit |= np.ndim(loop_report_array) > 0
                 yield (
                     (array_kind, name),
-                    np.broadcast_to(np.asarray(counts_or_codes).reshape(-1), batch.member_count),
+                    np.broadcast_to(np.asarray(loop_report_array).reshape(-1), batch.member_count),
                 )
 
     def _store_rows(self, array_key: _ArrayKey, row_slice: slice, array: Array) -> None:

@@ -219,8 +219,8 @@ class _ClusterRun:
 
 def _label_error(failure: FailedMember) -> Finding:
     """Return the error of a failed sweep member, with the member's label in the message."""
-    finding = failure.finding
-    return replace(finding, what=f"{failure.member_label}: {finding.what}")
+    member_error = failure.finding
+    return replace(member_error, what=f"{failure.member_label}: {member_error.what}")
 
 
 def _worker_error(error: Exception) -> RunError:

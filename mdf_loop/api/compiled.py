@@ -210,9 +210,9 @@ class CompiledModel:
             warn_user(warning_text)
         with InterruptReaction[Results](
             options.on_interrupt, lambda results: results.reason
-        ) as call:
-            call.results = specified_run.run_specified(self.prepared, spec)
-        results = call.results
+        ) as interrupt_reaction:
+            interrupt_reaction.results = specified_run.run_specified(self.prepared, spec)
+        results = interrupt_reaction.results
         if results.not_finite is not None:
             warn_user(results.not_finite.sentence, RuntimeWarning)
         return results

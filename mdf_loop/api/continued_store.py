@@ -164,15 +164,17 @@ def _read_partition(layout: RegionLayout, shape: tuple[int, ...]) -> Partition:
     Raises:
         DamagedError: The recorded division does not match the members of this run.
     """
-    record = layout.record
-    if record.shape != shape:
+    sweep_record = layout.record
+    if sweep_record.shape != shape:
         raise DamagedError(
-            f"it says that its members are {list(record.shape)}, and those of this run are "
+            f"it says that its members are {list(sweep_record.shape)}, and those of this run are "
             f"{list(shape)}"
         )
-    partition = Partition(record.shape, record.axis, record.chunk, record.chunks_in_block)
-    if partition.block_count != record.blocks:
+    partition = Partition(
+        sweep_record.shape, sweep_record.axis, sweep_record.chunk, sweep_record.chunks_in_block
+    )
+    if partition.block_count != sweep_record.blocks:
         raise DamagedError(
-            f"it says that there are {record.blocks} blocks, not {partition.block_count}"
+            f"it says that there are {sweep_record.blocks} blocks, not {partition.block_count}"
         )
     return partition

@@ -102,10 +102,14 @@ class ModelDescription(Struct, frozen=True):
     @property
     def groups(self) -> Mapping[str, Mapping[str, Description]]:
         """Descriptions of inputs, parameters, states and outputs, by the title of each group."""
-        groups = {
+        descriptions_by_title = {
             name: getattr(self, name) for name in ("inputs", "parameters", "states", "outputs")
         }
-        return {title: descriptions for title, descriptions in groups.items() if descriptions}
+        return {
+            title: descriptions
+            for title, descriptions in descriptions_by_title.items()
+            if descriptions
+        }
 
     def __str__(self) -> str:
         rows = limit_rows(_build_rows(self.groups), name_column=1)

@@ -97,19 +97,23 @@ class Differentiated:
         """
         with InterruptReaction[Gradient](
             on_interrupt, lambda _: "the derivatives were not checked"
-        ) as call:
+        ) as interrupt_reaction:
             spec = self.differentiated_names.specification(set, inputs, sweep)
             bound_values = self.differentiated_names.bind(spec)
             if check:
                 self._refuse_check(bound_values)
-            call.results = gradient = self._compute_gradient(spec, bound_values, sweep)
-            stepwise_names = self._find_stepwise_names(gradient, spec, bound_values)
-            if stepwise_names:
-                warn_user(_step_warning(stepwise_names))
+            interrupt_reaction.results = gradient = self._compute_gradient(
+                spec, bound_values, sweep
+            )
+            piecewise_constant_names = self._find_stepwise_names(gradient, spec, bound_values)
+            if piecewise_constant_names:
+                warn_user(_step_warning(piecewise_constant_names))
             warn_of_gradient(gradient)
             if check:
-                call.results = self._checked(gradient, spec, bound_values, stepwise_names)
-        return call.results
+                interrupt_reaction.results = self._checked(
+                    gradient, spec, bound_values, piecewise_constant_names
+                )
+        return interrupt_reaction.results
 
     def _checked(
         self,
@@ -189,11 +193,11 @@ class Differentiated:
         infinite slope in such a matrix, multiplied by 0, makes derivatives nan that do not depend on
         that slope.
         """
-        _, finite_derivatives = self._cached_gradient(spec, bound_values, loop_backward).run(
+        _, fallback_derivatives = self._cached_gradient(spec, bound_values, loop_backward).run(
             bound_values
         )
         return {
-            name: np.where(np.isfinite(array), array, finite_derivatives[name])
+            name: np.where(np.isfinite(array), array, fallback_derivatives[name])
             for name, array in derivatives.items()
         }
 
@@ -207,19 +211,19 @@ class Differentiated:
         zero_names = [name for name, array in gradient.items() if array.size and not np.any(array)]
         if not zero_names:
             return ()
-        stepwise_names = self._stepwise_names.get(bound_values.input_types)
-        if stepwise_names is None:
+        piecewise_constant_names = self._stepwise_names.get(bound_values.input_types)
+        if piecewise_constant_names is None:
             program = self.differentiated_names.program(spec, bound_values)
             objective_outputs = {
                 self.differentiated_names.outputs[loss.output] for loss in self.losses
             }
-            stepwise_names = frozenset(
+            piecewise_constant_names = frozenset(
                 name
                 for name, input_name in self.differentiated_names.inputs.items()
                 if objective_outputs & piecewise_constant_outputs(program, [input_name])
             )
-            self._stepwise_names.put(bound_values.input_types, stepwise_names)
-        return tuple(name for name in zero_names if name in stepwise_names)
+            self._stepwise_names.put(bound_values.input_types, piecewise_constant_names)
+        return tuple(name for name in zero_names if name in piecewise_constant_names)
 
     def _refuse_check(self, bound_values: BoundValues) -> None:
         """Raise an error if finite differences between runs cannot reproduce the derivatives."""

@@ -77,14 +77,14 @@ class DifferentiatedNames:
 
     def _refuse_unknown(self, outputs: Sequence[str]) -> None:
         """Raise one error about all outputs and parameters that are missing in the model."""
-        document, findings = self.prepared.document, Findings()
+        document, name_errors = self.prepared.document, Findings()
         for name in outputs:
-            with findings.catch():
+            with name_errors.catch():
                 find_item(document, name)
         for name in self.wrt:
-            with findings.catch():
+            with name_errors.catch():
                 _ = name in self.ports or written_value(document, name)
-        findings.raise_any()
+        name_errors.raise_any()
 
     @cached_property
     def inputs(self) -> dict[str, str]:

@@ -43,7 +43,7 @@ def engine_results(
             "modeci_mdf's engine computes on the CPU, in float64",
             hint="leave device and precision out, or run the model compiled",
         )
-    steps, dt, every = spec.steps, spec.dt, spec.selection.every
+    steps, dt, step_stride = spec.steps, spec.dt, spec.selection.every
     items_by_name = named_items(document, spec.selection)
     item_names = [model_item.name for model_item in items_by_name.values()]
     seed = spec.values.draws.seed or seeds.current_seed
@@ -64,7 +64,7 @@ def engine_results(
         )
     if spec.controls.nan is None:
         nonfinite_value = finite_check.in_engine(
-            results, _count_unrun_rows(engine_run, items_by_name, every)
+            results, _count_unrun_rows(engine_run, items_by_name, step_stride)
         )
         results = results.with_changes(not_finite=nonfinite_value)
     return results
@@ -81,17 +81,17 @@ def _build_results_over_time(
 
     `more` are further arguments of `Results`.
     """
-    steps, dt, every = spec.steps, spec.dt, spec.selection.every
-    step_numbers = np.arange(0, steps or 0, every)
+    steps, dt, step_stride = spec.steps, spec.dt, spec.selection.every
+    step_numbers = np.arange(0, steps or 0, step_stride)
     coordinates = {"step": step_numbers} if dt is None else {"time": step_numbers * dt}
     return Results(
-        {name: rows[::every] for name, rows in arrays.items()},
+        {name: rows[::step_stride] for name, rows in arrays.items()},
         {},
         "cpu",
         "float64",
         axes=(Axis("time", coordinates),),
         lengths={
-            name: engine_run.lengths[model_item.name][::every]
+            name: engine_run.lengths[model_item.name][::step_stride]
             for name, model_item in items.items()
             if model_item.name in engine_run.lengths
         },

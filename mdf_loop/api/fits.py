@@ -191,7 +191,7 @@ def _fit_on_worker(
     shared_arguments: tuple[PreparedModel, ParameterSpace, dict[str, str]], item: _SubjectRequest
 ) -> Fit:
     """Fit one subject on a worker of a cluster."""
-    model, space, versions = shared_arguments
-    check_environment(versions, "of this subject")
+    model, space, caller_environment = shared_arguments
+    check_environment(caller_environment, "of this subject")
     with name_subject_in_errors(item[0]):
         return _fit_subject(model, item[1], space)

@@ -138,11 +138,12 @@ def _build_fit(report: Report, term: CurveTerm, uncertainty: Uncertainty) -> Fit
         term.observations.has_known_deviations,
     )
     time_unit = report.model.units[TIME]
-    difference_reason = getattr(term.model, "difference_reason", "")
+    finite_difference_reason = getattr(term.model, "difference_reason", "")
     return report.build_fit(
         term.parameter_space,
         uncertainty.subset(term.indices),
-        "least squares" + (f" with differences: {difference_reason}" if difference_reason else ""),
+        "least squares"
+        + (f" with differences: {finite_difference_reason}" if finite_difference_reason else ""),
         term.indices,
         steps=term.observations.steps,
         sse=sum_of_squares,

@@ -43,8 +43,8 @@ def _run_chunk_on_worker(
     shared_arguments: tuple[PreparedModel, RunSpecification, dict[str, str]], chunk: _MemberChunk
 ) -> Any:
     """Run a chunk of sweep members on a worker of a cluster, and return the members' outputs."""
-    prepared_model, spec, versions = shared_arguments
-    check_environment(versions, "of this fit")
+    prepared_model, spec, caller_environment = shared_arguments
+    check_environment(caller_environment, "of this fit")
     return run_members_with_nan(prepared_model, spec, chunk[1])
 
 
@@ -231,7 +231,7 @@ class FittedModel:
             offsets = (np.eye(parameter_value.size) * step_sizes).reshape(
                 parameter_value.size, *parameter_value.shape
             )
-            moved_values = {
+            perturbed_values = {
                 name: np.concatenate([parameter_value + offsets, parameter_value - offsets])
             }
             fixed_values = {
@@ -239,7 +239,7 @@ class FittedModel:
                 for other_name, other_value in values.items()
                 if other_name != name
             }
-            for output_name, array in self.outputs({**moved_values, **fixed_values}).items():
+            for output_name, array in self.outputs({**perturbed_values, **fixed_values}).items():
                 upper_outputs, lower_outputs = (
                     array[: parameter_value.size],
                     array[parameter_value.size :],

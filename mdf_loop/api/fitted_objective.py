@@ -63,9 +63,9 @@ def fit_objective(model: PreparedModel, request: FitRequest, space: ParameterSpa
 
         def costs(points: Array) -> Array:
             cost_values = objective.costs(points)
-            finite_costs: Array = np.where(np.isfinite(cost_values), cost_values, np.inf)
-            monitor.record(points, finite_costs)
-            return finite_costs
+            costs_or_infinity: Array = np.where(np.isfinite(cost_values), cost_values, np.inf)
+            monitor.record(points, costs_or_infinity)
+            return costs_or_infinity
 
         if isinstance(objective, _TermObjective) and request.method is None:
             objective.warn_of_steps(space.values(np.full(len(space.elements), 0.5)))

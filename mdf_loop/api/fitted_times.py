@@ -86,10 +86,10 @@ def read_observed_times(
     Raises:
         InputError: A column or an output is missing, or an argument does not suit a likelihood.
     """
-    likelihood = request.likelihood_outputs
-    if "rt" not in likelihood or not set(likelihood) <= set(DATA_COLUMNS):
+    output_by_column = request.likelihood_outputs
+    if "rt" not in output_by_column or not set(output_by_column) <= set(DATA_COLUMNS):
         raise InputError(
-            f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(likelihood)}",
+            f"a likelihood is of 'rt', and of 'choice' if there are any, not {', '.join(output_by_column)}",
             hint="e.g. likelihood={'rt': 'ddm.rt', 'choice': 'ddm.choice'}",
         )
     if request.steps is not None:
@@ -112,17 +112,17 @@ def read_observed_times(
     refuse_columns_of_inputs(
         model.document,
         data_table,
-        [column for column in DATA_COLUMNS if column in likelihood],
+        [column for column in DATA_COLUMNS if column in output_by_column],
     )
     output_names = tuple(
-        find_item(model.document, likelihood[column]).name
+        find_item(model.document, output_by_column[column]).name
         for column in DATA_COLUMNS
-        if column in likelihood
+        if column in output_by_column
     )
     times, *choices = (
-        _read_column(data_table, column, likelihood[column])
+        _read_column(data_table, column, output_by_column[column])
         for column in DATA_COLUMNS
-        if column in likelihood
+        if column in output_by_column
     )
     return ReactionTimeData.of(times, choices[0] if choices else None), output_names
 

@@ -42,13 +42,17 @@ def fit_together(model: PreparedModel, request: FitRequest, space: ParameterSpac
     if request.start_values is not None or not is_default_method:
         raise InputError("a fit with shared takes neither start nor method", hint="leave them out")
     subject_indices = _assign_indices(space, request.shared_names, len(request.observed_data))
-    point_size = 1 + max(int(parameter_indices.max()) for parameter_indices in subject_indices)
+    joint_element_count = 1 + max(
+        int(parameter_indices.max()) for parameter_indices in subject_indices
+    )
     fit_function = _fit_decisions_jointly if request.likelihood_outputs else _fit_curves_jointly
     with (
         track_read_files(model.document.files) as read_files,
         FitMonitor(request.progress, request.time_limit, model.document.name) as monitor,
     ):
-        fits = fit_function(model, space, _JointFit(request, subject_indices, point_size, monitor))
+        fits = fit_function(
+            model, space, _JointFit(request, subject_indices, joint_element_count, monitor)
+        )
     return Fits(
         dict(zip(request.observed_data, fits, strict=True)),
         request.shared_names,

@@ -111,10 +111,10 @@ class FitRequest(Struct, frozen=True):
         if unknown_names := [name for name in shared_names if name not in parameter_names]:
             raise InputError(f"shared names '{unknown_names[0]}', which is not free")
         time_limit = options.time_limit
-        likelihood = arguments.mapping(
+        output_by_column = arguments.mapping(
             options.likelihood, "likelihood", "likelihood={'rt': 'ddm.rt'}"
         )
-        _refuse_conflicts(options, likelihood)
+        _refuse_conflicts(options, output_by_column)
         return cls(
             options.data,
             dict(options.free),
@@ -122,7 +122,7 @@ class FitRequest(Struct, frozen=True):
             spec,
             options.steps,
             build_model,
-            likelihood,
+            output_by_column,
             options.objective,
             shared_names,
             None if start is None else arguments.mapping(start, "start", "start={'cell.a': 1}"),
@@ -227,10 +227,10 @@ def match_data(model: PreparedModel, request: FitRequest, data: Any) -> Observat
 
 def _names_of_items(document: Document) -> Iterator[str]:
     """Yield all names by which a data column can refer to a part of the model."""
-    for model_item in items(document):
-        yield model_item.name
-        if model_item.node_field == "output_ports":
-            yield model_item.id
+    for model_part in items(document):
+        yield model_part.name
+        if model_part.node_field == "output_ports":
+            yield model_part.id
 
 
 def refuse_columns_of_inputs(
@@ -273,12 +273,12 @@ def list_column_names(document: Document, against: Any) -> dict[str, tuple[str, 
             find_item(document, output).name: (str(column_by_output[output]),)
             for output in column_by_output
         }
-    names_and_items = [
+    names_and_parts = [
         (name, find_item(document, name)) for name in arguments.names(against, "against")
     ]
     return {
-        model_item.name: (name, model_item.name, model_item.id)
-        for name, model_item in names_and_items
+        model_part.name: (name, model_part.name, model_part.id)
+        for name, model_part in names_and_parts
     }
 
 

@@ -73,8 +73,8 @@ def check_gradient(
             )
             sweep = _build_sweep(at, name, step_sizes)
             member_count = len(sweep[name])
-            scalars = evaluate_scalars(losses, outputs, runs(sweep), member_count, front)
-            return step_sizes, scalars.reshape(-1, len(_STEP_MULTIPLES))
+            loss_values = evaluate_scalars(losses, outputs, runs(sweep), member_count, front)
+            return step_sizes, loss_values.reshape(-1, len(_STEP_MULTIPLES))
 
         if name in stepwise_names:
             differences, error_bounds = _compute_differences_in_steps(evaluate_moved, values.dtype)

@@ -87,7 +87,7 @@ def _add_row_checks(
     program: Program, input_names: Collection[str | None], names: Mapping[str, str]
 ) -> Program:
     """Add run-time checks that each input over time has one row per step."""
-    names_over_time = {
+    time_input_names = {
         program_input.value.name
         for program_input in program.inputs
         if program_input.value.name in input_names
@@ -98,7 +98,7 @@ def _add_row_checks(
         if program_input.role is InputRole.CONTROL and program_input.owner_name == "steps"
     )
     return check_row_counts(
-        program, {name: names.get(name, name) for name in names_over_time}, steps_input.value.name
+        program, {name: names.get(name, name) for name in time_input_names}, steps_input.value.name
     )
 
 

@@ -79,7 +79,7 @@ class Jacobian:
             if has_nonfinite(
                 array for (_, input_name), array in derivative_arrays.items() if input_name == name
             ):
-                separate_derivatives = cached_jacobian(
+                single_input_derivatives = cached_jacobian(
                     self.differentiated_names.restricted_to(name)
                 ).run(spec)
                 derivative_arrays |= {
@@ -88,7 +88,7 @@ class Jacobian:
                         derivative_arrays[output_and_input],
                         array,
                     )
-                    for output_and_input, array in separate_derivatives.items()
+                    for output_and_input, array in single_input_derivatives.items()
                 }
         return with_fields(derivatives, arrays=derivative_arrays)
 

@@ -102,12 +102,17 @@ def _describe_derivatives(labelled_derivatives: Mapping[str, tuple[Array, Array]
         labelled_derivatives: Derivatives and the differentiated numbers, by label. The axes of the numbers are the first
             axes of the derivatives.
     """
-    for label, (array, values) in labelled_derivatives.items():
-        has_finite_value = np.expand_dims(np.isfinite(values), (*range(values.ndim, array.ndim),))
-        nonfinite_elements = array[~np.isfinite(array) & has_finite_value]
+    for label, (derivative_array, differentiated_numbers) in labelled_derivatives.items():
+        has_finite_value = np.expand_dims(
+            np.isfinite(differentiated_numbers),
+            (*range(differentiated_numbers.ndim, derivative_array.ndim),),
+        )
+        nonfinite_elements = derivative_array[~np.isfinite(derivative_array) & has_finite_value]
         if nonfinite_elements.size:
             share_text = (
-                "" if array.size == 1 else f" in {nonfinite_elements.size} of {array.size} elements"
+                ""
+                if derivative_array.size == 1
+                else f" in {nonfinite_elements.size} of {derivative_array.size} elements"
             )
             yield f"{label} is {_describe_kind(nonfinite_elements)}{share_text}"
 

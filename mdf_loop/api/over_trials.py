@@ -48,8 +48,8 @@ def run_over_trials(
         InputError: An argument cannot be combined with statistics over trials.
     """
     _refuse_streaming(spec)
-    over_trials = spec.selection.over_trials
-    start_time, statistics = time.monotonic(), TrialStatistics(over_trials)
+    trial_statistics_spec = spec.selection.over_trials
+    start_time, statistics = time.monotonic(), TrialStatistics(trial_statistics_spec)
     complete_results, last_results, error, nonfinite_value = None, None, None, None
     for batch in _divide_into_batches(spec):
         try:
@@ -66,7 +66,7 @@ def run_over_trials(
         if error is not None or last_results.stopped_by is not StopReason.COMPLETED:
             break
         complete_results = last_results
-        refuse_padding(complete_results, over_trials.statistics)
+        refuse_padding(complete_results, trial_statistics_spec.statistics)
         statistics.add(complete_results, _find_member_range(complete_results))
         batch.adapt_next_size(complete_results)
     assert last_results is not None
@@ -122,9 +122,12 @@ def select_for_statistics(selection: Selection) -> Selection:
     Raises:
         InputError: A reduction over time has no statistic over trials.
     """
-    over_trials = selection.over_trials
+    trial_statistics_spec = selection.over_trials
     output_names = dict.fromkeys(
-        (*over_trials.statistics, *((over_trials.by,) if over_trials.by else ()))
+        (
+            *trial_statistics_spec.statistics,
+            *((trial_statistics_spec.by,) if trial_statistics_spec.by else ()),
+        )
     )
     reduced_names = [
         f"{name}.{reduction}"
@@ -221,10 +224,10 @@ def build_statistics_results(
 def _has_no_time(complete_results: Results, name: str) -> bool:
     """Return True if a statistic over trials has no time axis."""
     output_name = name.rpartition(".")[0]
-    reduction_flags = (
+    output_name_matches = (
         f".{full_name}".endswith(f".{output_name}") for full_name in complete_results.reduced
     )
-    return not _reduction_of(name).has_time_axis or any(reduction_flags)
+    return not _reduction_of(name).has_time_axis or any(output_name_matches)
 
 
 def _reduction_of(name: str) -> type[Reduction]:

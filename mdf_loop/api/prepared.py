@@ -128,8 +128,10 @@ class PreparedModel:
         with self._lock:
             evaluation = self._evaluations.get(cache_key)
             if evaluation is None:
-                selection = specification.selection
-                program = read_once(self.document, bound_values, options, selection).program
+                recording_selection = specification.selection
+                program = read_once(
+                    self.document, bound_values, options, recording_selection
+                ).program
                 refuse_without_outputs(self.document, program.outputs)
                 backend = PROGRAM_BACKENDS[specification.engine]
                 swept_inputs = bound_values.inputs_with_members(program)

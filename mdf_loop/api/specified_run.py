@@ -83,14 +83,20 @@ def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[S
 
 def _check_output(prepared: PreparedModel, spec: RunSpecification, output: str | Path) -> None:
     """Raise an error before the run if its results could not be saved after the run."""
-    controls = spec.controls
+    run_controls = spec.controls
     if spec.is_new_run or not spec.streams:
         check_results_path(output)  # a resumed run checks its store itself
     output_path = path_of(output, "the output")
-    for argument, path in (("checkpoint", controls.checkpoint), ("resume", controls.resume)):
+    for argument, path in (
+        ("checkpoint", run_controls.checkpoint),
+        ("resume", run_controls.resume),
+    ):
         refuse_overlapping_outputs({"output": output_path, argument: path})
-    selection = replace(spec.selection, when=None)
-    stored_names = (*named_items(prepared.document, selection), *spec.values.sweep)
+    selection_without_condition = replace(spec.selection, when=None)
+    stored_names = (
+        *named_items(prepared.document, selection_without_condition),
+        *spec.values.sweep,
+    )
     check_texts(output, stored_names, prepared.units)
 
 

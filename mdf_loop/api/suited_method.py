@@ -42,11 +42,11 @@ def refuse_draws(program: Program) -> None:
 
 def warn_of_steps(differentiated_names: DifferentiatedNames, program: Program) -> None:
     """Warn if outputs are piecewise constant in the free parameters of a fit."""
-    stepwise_outputs = sorted(
+    jumping_output_names = sorted(
         piecewise_constant_outputs(program, differentiated_names.inputs.values())
     )
-    if stepwise_outputs:
-        quoted_names = ", ".join(f"'{name}'" for name in stepwise_outputs)
+    if jumping_output_names:
+        quoted_names = ", ".join(f"'{name}'" for name in jumping_output_names)
         warn_user(
             f"{quoted_names} jumps: free parameters change it only through comparisons, whole numbers or "
             'iteration counts, where derivatives are 0.0; use method="differential_evolution"'

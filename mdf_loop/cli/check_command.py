@@ -53,10 +53,10 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
     option_values = (options[name] for name in ("precision", "shapes", "max_iterations", "unroll"))
     compiler_options = checked_options("cpu", *option_values)
     document = open_model(model, options["loop_condition"])
-    accepted_reading = accept(
+    model_reading = accept(
         document, read_inputs(options["pairs"], options["files"]), compiler_options
     )
-    program = accepted_reading.program
+    program = model_reading.program
     loops = [op for op in walk(program.ops) if isinstance(op, Loop)]
     inputs = [
         program_input for program_input in program.inputs if program_input.role is InputRole.PORT
@@ -72,9 +72,9 @@ def _check_model(model: str, options: Mapping[str, Any]) -> None:
             f"{len(loop.recorded)} recorded  {loop.where}"
         )
     notes = (
-        *accepted_reading.notes,
+        *model_reading.notes,
         *find_new_value_reads(document),
-        *differences(document, accepted_reading.terms_by_path),
+        *differences(document, model_reading.terms_by_path),
     )
     for note in dict.fromkeys(notes):
         show(f"note: {note.what}\n  at {note.where}")

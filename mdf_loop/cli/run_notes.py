@@ -18,14 +18,14 @@ def notes_on_idle_nodes(document: Document, results: Results) -> list[str]:
         for nodes in execution_sets
         for node in nodes
     }
-    idle_outputs: dict[str, list[str]] = {}
+    names_by_idle_node: dict[str, list[str]] = {}
     for name, model_item in named_items(document).items():
         if model_item.node not in active_nodes and name in results:
-            idle_outputs.setdefault(model_item.node, []).append(name)
+            names_by_idle_node.setdefault(model_item.node, []).append(name)
     return [
         escape_to_one_line(
             f"note: the node '{node}' has not run in any step, so {', '.join(output_names)} "
             f"{'has' if len(output_names) == 1 else 'have'} no value of this run: see its condition"
         )
-        for node, output_names in idle_outputs.items()
+        for node, output_names in names_by_idle_node.items()
     ]

@@ -13,12 +13,12 @@ def environment_versions() -> dict[str, str]:
     """Return the library versions and processor type that affect the results of this process."""
     from mdf_loop.native.loop_decisions import reason_unavailable
 
-    native_problem = reason_unavailable()
+    native_loop_problem = reason_unavailable()
     return {
         "mdf_loop": __version__,
         "onnxruntime": importlib.metadata.version("onnxruntime"),
         "processors": platform.machine(),
-        "native loops": "there" if native_problem is None else f"off: {native_problem}",
+        "native loops": "there" if native_loop_problem is None else f"off: {native_loop_problem}",
     }
 
 

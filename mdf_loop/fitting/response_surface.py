@@ -67,15 +67,17 @@ def refine_noisy_minimum(
     radii, directions = np.full(element_count, INITIAL_RADIUS), np.eye(element_count)
     for round_number in range(1, MAX_ROUNDS + 1):
         gradient, hessian = np.zeros(element_count), np.zeros((element_count, element_count))
-        for indices, compute_costs in terms:
+        for parameter_indices, compute_costs in terms:
             points = _sample_points(
-                best_point[indices], _project_spread(indices, directions * radii), rng
+                best_point[parameter_indices],
+                _project_spread(parameter_indices, directions * radii),
+                rng,
             )
             term_gradient, term_hessian = _fit_paraboloid(
-                points - best_point[indices], compute_costs(points)
+                points - best_point[parameter_indices], compute_costs(points)
             )
-            gradient[indices] += term_gradient
-            hessian[np.ix_(indices, indices)] += term_hessian
+            gradient[parameter_indices] += term_gradient
+            hessian[np.ix_(parameter_indices, parameter_indices)] += term_hessian
         eigenvalues, directions = np.linalg.eigh(hessian)
         is_determined = eigenvalues > max(MIN_RELATIVE_CURVATURE * eigenvalues[-1], 0.0)
         inverse_hessian = (directions[:, is_determined] / eigenvalues[is_determined]) @ directions[
@@ -85,11 +87,11 @@ def refine_noisy_minimum(
         best_point = np.clip(
             best_point + np.clip(-inverse_hessian @ gradient, -max_step, max_step), 0.0, 1.0
         )
-        determined_radius = RADIUS_IN_STANDARD_ERRORS / np.sqrt(
+        standard_error_radii = RADIUS_IN_STANDARD_ERRORS / np.sqrt(
             np.where(is_determined, eigenvalues, np.inf)
         )
         radii = np.clip(
-            np.where(is_determined, determined_radius, max_step),
+            np.where(is_determined, standard_error_radii, max_step),
             MIN_SHRINK_FACTOR * radii.min(),
             max_step,
         )

@@ -48,11 +48,11 @@ class CurveTerm(ObjectiveTerm, frozen=True):
         is_nonfinite = ~np.isfinite(jacobian)
         if is_nonfinite.any():
             is_finite_residual = np.abs(self.residuals(point[None])[0]) < FAILED_RESIDUAL
-            flags_by_parameter = self.parameter_space.unflatten(
+            nonfinite_by_parameter = self.parameter_space.unflatten(
                 (is_nonfinite & is_finite_residual[:, None]).any(axis=0)
             )
             self.nonfinite_parameters.update(
-                name for name, flags in flags_by_parameter.items() if flags.any()
+                name for name, flags in nonfinite_by_parameter.items() if flags.any()
             )
         return np.where(is_nonfinite, 0.0, jacobian)
 
@@ -135,9 +135,9 @@ def _jacobian_rows(
 def _value_factors(series: ObservedSeries) -> Array:
     """Return the square root of the weight of each observed value."""
     is_observed = series.is_observed
-    factors = series.residual_factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
-    value_factors: Array = np.broadcast_to(factors, is_observed.shape)[is_observed]
-    return value_factors
+    row_factors = series.residual_factors.reshape(-1, *(1,) * (is_observed.ndim - 1))
+    residual_factors: Array = np.broadcast_to(row_factors, is_observed.shape)[is_observed]
+    return residual_factors
 
 
 def _check_rows(series: ObservedSeries, shape: tuple[int, ...]) -> None:

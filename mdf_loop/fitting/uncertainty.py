@@ -128,10 +128,11 @@ def normal_negative_log_likelihood(
         has_known_deviations: True if the factors have scaled the residuals to unit variance. Otherwise the
             variance is the most likely one.
     """
-    residual_count, log_scale = len(factors), float(np.sum(np.log(factors)))
+    residual_count, log_factor_sum = len(factors), float(np.sum(np.log(factors)))
     if has_known_deviations:
-        return 0.5 * (sse + residual_count * float(np.log(2 * np.pi))) - log_scale
+        return 0.5 * (sse + residual_count * float(np.log(2 * np.pi))) - log_factor_sum
     with np.errstate(divide="ignore"):
         return (
-            0.5 * residual_count * (float(np.log(2 * np.pi * sse / residual_count)) + 1) - log_scale
+            0.5 * residual_count * (float(np.log(2 * np.pi * sse / residual_count)) + 1)
+            - log_factor_sum
         )

@@ -103,10 +103,10 @@ class Results(Outputs):
         )
 
     def __repr__(self) -> str:
-        typed_names = ", ".join(
+        names_with_types = ", ".join(
             f"{name}: {_type_text(array)}" for name, array in self._arrays.items()
         )
-        return escape_to_one_line(f"Results({typed_names})")
+        return escape_to_one_line(f"Results({names_with_types})")
 
     def _repr_html_(self) -> str:
         table_rows = [

@@ -111,23 +111,21 @@ def _draw_distributions(distributions: Sequence[Distribution], title: str) -> Pl
         :, 0
     ]
     observation_count = sum(int(distribution.observed.sum()) for distribution in distributions)
-    closed_edges_per_choice = [
-        _close_outer_bins(distribution.edges) for distribution in distributions
-    ]
-    for ax, distribution, closed_edges in zip(
-        panel_axes, distributions, closed_edges_per_choice, strict=True
+    bin_edges_per_choice = [_close_outer_bins(distribution.edges) for distribution in distributions]
+    for ax, distribution, bin_edges in zip(
+        panel_axes, distributions, bin_edges_per_choice, strict=True
     ):
-        counts_per_density = np.diff(closed_edges) * observation_count
+        counts_per_density = np.diff(bin_edges) * observation_count
         ax.stairs(
             distribution.observed / counts_per_density,
-            closed_edges,
+            bin_edges,
             fill=True,
             color="0.8",
             label="data",
         )
         ax.stairs(
             distribution.expected / counts_per_density,
-            closed_edges,
+            bin_edges,
             color=MODEL_COLOUR,
             linewidth=1.8,
             label="model",

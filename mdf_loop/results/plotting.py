@@ -399,20 +399,20 @@ def _draw_marks_of_members(
     """Draw a row of event marks for each member of a sweep or each trial."""
     member_count = len(panel.array)
     member_indices = np.unique(np.linspace(0, member_count - 1, MAX_DRAWN_MEMBERS).astype(int))
-    mark_rows, mark_steps = np.nonzero(panel.array[member_indices, :, 0])
+    event_rows, event_steps = np.nonzero(panel.array[member_indices, :, 0])
     member_values = colour_coordinate.array[member_indices]
     colour_options = {
-        "c": member_values[mark_rows].astype(np.float64),
+        "c": member_values[event_rows].astype(np.float64),
         "norm": _colour_range(member_values),
         "cmap": _member_colours(),
     }
     ax.scatter(
-        time[mark_steps],
-        member_indices[mark_rows],
+        time[event_steps],
+        member_indices[event_rows],
         marker="|",
         s=min(64, max(2, (180 / len(member_indices)) ** 2)),
         linewidths=1,
-        rasterized=len(mark_steps) > MAX_VECTOR_POINTS,
+        rasterized=len(event_steps) > MAX_VECTOR_POINTS,
         **({"color": "black"} if colour_coordinate.name == "trial" else colour_options),
     )
     ax.set_ylim(-0.5, member_count - 0.5)
@@ -424,15 +424,15 @@ def _draw_marks_of_members(
 def _draw_marks(ax: Axes, panel: _Panel, time: Array) -> None:
     """Draw a row of marks for each boolean element, with a mark at each time with the value True."""
     (element_series,) = panel.array
-    mark_steps, mark_elements = np.nonzero(element_series)
+    true_steps, true_elements = np.nonzero(element_series)
     ax.plot(
-        time[mark_steps],
-        mark_elements,
+        time[true_steps],
+        true_elements,
         linestyle="none",
         marker="|",
         markersize=min(8, max(1, 120 / element_series.shape[1])),
         color="black",
-        rasterized=len(mark_steps) > MAX_VECTOR_POINTS,
+        rasterized=len(true_steps) > MAX_VECTOR_POINTS,
     )
     ax.set_ylim(-0.5, element_series.shape[1] - 0.5)
     _label_elements(ax, f"{panel.value_label}\n{_elements_label(panel)}")

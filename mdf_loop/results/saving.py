@@ -85,19 +85,18 @@ def _write_csv(results: Outputs, stream: BinaryIO) -> None:
     """
     output_arrays, row_lengths = variables(results), lengths(results)
     used_dims = {dim for labelled_array in output_arrays for dim in labelled_array.dims}
-    narrow_coordinates = [
+    csv_coordinates = [
         labelled_array
         for labelled_array in coordinates(results)
         if labelled_array.dims[0] in used_dims and _is_narrow(labelled_array)
     ]
     axis_lengths = {
-        labelled_array.dims[0]: labelled_array.array.shape[0]
-        for labelled_array in narrow_coordinates
+        labelled_array.dims[0]: labelled_array.array.shape[0] for labelled_array in csv_coordinates
     }
     index_columns = [
         labelled_array
         for axis in reversed(axis_lengths)
-        for labelled_array in narrow_coordinates
+        for labelled_array in csv_coordinates
         if labelled_array.dims[0] == axis
     ]
     text_stream = io.TextIOWrapper(stream, encoding="utf-8", newline="")
@@ -108,14 +107,14 @@ def _write_csv(results: Outputs, stream: BinaryIO) -> None:
         for name in _column_names(labelled_array, axis_lengths)
     )
     for block_index, row_count in _row_blocks(axis_lengths):
-        cell_columns = [
+        block_columns = [
             column
             for labelled_array in (*index_columns, *output_arrays)
             for column in _csv_columns(
                 labelled_array, row_lengths.get(labelled_array.name), block_index, row_count
             )
         ]
-        csv_writer.writerows(zip(*cell_columns, strict=True))
+        csv_writer.writerows(zip(*block_columns, strict=True))
     text_stream.detach()
 
 

@@ -112,13 +112,13 @@ def _build_output_panels(
     if axis_count == 1 and is_histogram(results, name):
         yield from _build_histogram_panels(results, name, array, swept_axes[0])
     elif axis_count == 1:
-        draw_elements = (
+        drawing_function = (
             _draw_lines if element_values.shape[1] <= MAX_LINES else _draw_elements_image
         )
         yield (
             name,
             partial(
-                draw_elements,
+                drawing_function,
                 swept_axes[0],
                 axis_label(name, unit),
                 element_values,

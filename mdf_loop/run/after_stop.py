@@ -31,14 +31,14 @@ class IncompleteResults(Struct):
 
     def record_stopped_loop(self, loop: Loop, loop_results: Mapping[Value, Data]) -> None:
         """Add recorded arrays that a stopped loop left with too few rows to `shortened_stacks`."""
-        stacks = (
+        recorded_stacks = (
             recorded_value.stack
             for recorded_value in loop.recorded
             if recorded_value.stack in loop_results
         )
         self.shortened_stacks.update(
             stack
-            for stack in stacks
+            for stack in recorded_stacks
             if _has_fixed_length(stack) and stack.shape != loop_results[stack].shape
         )
 
@@ -77,10 +77,10 @@ def compute_available_values(
             incomplete.errors.append(error)
     computed_values: dict[Value, Data] = {}
     for output in available_outputs if len(available_outputs) > 1 else ():
-        single_program = _select_outputs(program, (output,))
-        if _input_values(single_program) <= known_values.keys():
+        single_output_program = _select_outputs(program, (output,))
+        if _input_values(single_output_program) <= known_values.keys():
             try:
-                computed_values |= _compute_outputs(session_of(single_program), known_values)
+                computed_values |= _compute_outputs(session_of(single_output_program), known_values)
             except LoopError as error:
                 incomplete.errors.append(error)
     return computed_values

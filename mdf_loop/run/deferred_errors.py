@@ -81,8 +81,8 @@ class _ErrorHidingStream(io.BufferedIOBase):
 
 def _copy_to_memory(stream: Any, position: int) -> io.BytesIO:
     """Return an in-memory copy of a stream, at position `position`."""
-    memory = io.BytesIO()
+    memory_stream = io.BytesIO()
     stream.seek(0)
-    shutil.copyfileobj(stream, memory)
-    memory.seek(position)
-    return memory
+    shutil.copyfileobj(stream, memory_stream)
+    memory_stream.seek(position)
+    return memory_stream

@@ -67,15 +67,15 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "same ones, since others may change the last bits of numbers"
         )
         return
-    current_entries = {
+    current_environment = {
         entry_name: _ENTRY_READERS[entry_name]()
         for entry_name in recorded
         if entry_name in _ENTRY_READERS
     }
     differences = [
-        f"{entry_name} {recorded_text} (here: {current_entries.get(entry_name, 'unknown')})"
+        f"{entry_name} {recorded_text} (here: {current_environment.get(entry_name, 'unknown')})"
         for entry_name, recorded_text in recorded.items()
-        if entry_name != _PROCESSOR and current_entries.get(entry_name) != recorded_text
+        if entry_name != _PROCESSOR and current_environment.get(entry_name) != recorded_text
     ]
     if differences:
         raise InputError(
@@ -83,9 +83,9 @@ def check_environment(what: str, recorded: Mapping[str, str] | None, remedy: str
             "of numbers",
             hint=f"continue it with the versions that it was begun with, or {remedy}",
         )
-    if recorded.get(_PROCESSOR) != current_entries.get(_PROCESSOR):
+    if recorded.get(_PROCESSOR) != current_environment.get(_PROCESSOR):
         warn_user(
-            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {current_entries.get(_PROCESSOR)}): "
+            f"{what} was begun on the processor {recorded[_PROCESSOR]} (here: {current_environment.get(_PROCESSOR)}): "
             "the last bits of numbers of standard loops may differ"
         )
 

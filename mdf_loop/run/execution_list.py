@@ -117,9 +117,9 @@ def executed_node_sets(flags: Array, schedule: Schedule) -> NodeSets:
         flag_iterator = iter(flag_row)
         previous_count = len(node_sets)
         for layer in schedule.layers:
-            is_visited = next(flag_iterator)
+            is_layer_visited = next(flag_iterator)
             executed_nodes = tuple(node for node in layer if next(flag_iterator))
-            if executed_nodes or (schedule.has_absolute_time and is_visited):
+            if executed_nodes or (schedule.has_absolute_time and is_layer_visited):
                 node_sets.append(executed_nodes)
         if len(node_sets) == previous_count and not schedule.has_absolute_time:
             node_sets.append(())

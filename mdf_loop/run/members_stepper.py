@@ -162,9 +162,9 @@ class ShrinkingMembersStepper(MembersStepper):
     def _select_carried(
         self, carried_values: tuple[Data, ...], member_positions: Array
     ) -> tuple[Data, ...]:
-        carried_data = zip(self.segment.carried_inputs, carried_values, strict=True)
+        inputs_and_values = zip(self.segment.carried_inputs, carried_values, strict=True)
         return tuple(
-            self._select_members(value, data, member_positions) for value, data in carried_data
+            self._select_members(value, data, member_positions) for value, data in inputs_and_values
         )
 
     def _select_members(self, value: Value, data: Data, member_positions: Array) -> Data:
@@ -205,8 +205,8 @@ class ShrinkingMembersStepper(MembersStepper):
             np.zeros(self._member_count, np.int64),
         )
         condition[state.member_positions] = True
-        for group_positions, _, group_counts in member_groups:
-            iteration_counts[group_positions] = group_counts
+        for group_positions, _, group_iteration_counts in member_groups:
+            iteration_counts[group_positions] = group_iteration_counts
         return LoopState(
             state.completed_iterations, tuple(carried_values), condition, iteration_counts
         )

@@ -20,5 +20,5 @@ def describe_run(content: Any) -> str:
 
     The id may be invalid.
     """
-    is_plain = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
-    return f"run {content}" if is_plain else "a run without a name"
+    is_valid_id = isinstance(content, str) and _RUN_ID_PATTERN.fullmatch(content)
+    return f"run {content}" if is_valid_id else "a run without a name"

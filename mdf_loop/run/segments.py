@@ -85,11 +85,11 @@ class Segments:
         self._trip_count_inputs = [
             input_names[trip_count] for trip_count in trip_counts if trip_count in input_names
         ]
-        constant_counts = (
+        constant_trip_counts = (
             self.constants[trip_count] for trip_count in trip_counts if trip_count in self.constants
         )
         self._has_long_constant_loop = any(
-            np.max(trip_count) > LONG_ITERATIONS for trip_count in constant_counts
+            np.max(trip_count) > LONG_ITERATIONS for trip_count in constant_trip_counts
         )
         self._backend = backend
         self._placement = placement
@@ -183,7 +183,7 @@ def _values_needed_by_segment(
 ) -> tuple[frozenset[Value], ...]:
     """Return the values that each part of a split program, or a later part, reads."""
     needed_values = frozenset(output.value for output in program.outputs)
-    needed_sets = []
+    needed_value_sets = []
     for segment in reversed(segments):
         segment_inputs = (
             reads(segment.loop)
@@ -191,8 +191,8 @@ def _values_needed_by_segment(
             else _input_values(segment.program)
         )
         needed_values |= frozenset(segment_inputs)
-        needed_sets.append(needed_values)
-    return tuple(reversed(needed_sets))
+        needed_value_sets.append(needed_values)
+    return tuple(reversed(needed_value_sets))
 
 
 def _input_values(program: Program) -> tuple[Value, ...]:
@@ -289,12 +289,12 @@ class SegmentedEvaluation:
             for name, value in value_by_output.items()
             if value in self.values
         }
-        missing_reasons = {
+        absence_reasons = {
             name: self._missing_reason()
             for name, value in value_by_output.items()
             if value not in self.values
         }
-        return PartialRun(outputs, self.reports, self.reason, missing_reasons)
+        return PartialRun(outputs, self.reports, self.reason, absence_reasons)
 
     def _missing_reason(self) -> str:
         """Return the reason why some outputs are missing: an error, or a stop of the run."""

@@ -105,15 +105,17 @@ class SingleRun:
             if received_signal is not None:
                 controller.stopping.receive_signal(received_signal)
             snapshots, start_time = controller.resumed_snapshots, time.perf_counter()
-            resume = None if snapshots is None else snapshots["course"]
-            evaluation = SegmentedEvaluation(segments, arrays, controller.stopping, resume)
+            resumed_snapshot = None if snapshots is None else snapshots["course"]
+            evaluation = SegmentedEvaluation(
+                segments, arrays, controller.stopping, resumed_snapshot
+            )
             for stepper in evaluation.steppers():
                 recorder = _StepperRowRecorder(stepper)
                 evaluation.reason = controller.run_in_chunks(
                     stepper, recorder, "iterations", stepper.name
                 )
             partial_run = evaluation.results()
-            if partial_run.stopped_by is None and resume is None:
+            if partial_run.stopped_by is None and resumed_snapshot is None:
                 self._one_call_seconds = _compute_one_call_limit(time.perf_counter() - start_time)
         return self._move_members_first(arrays, partial_run)
 
@@ -142,23 +144,23 @@ class SingleRun:
         expected_errors = (Stopped, MemoryLimitError)
         start_time = time.perf_counter()
         with (
-            Stopping(max_seconds, grace=0.0) as attempt_stopping,
+            Stopping(max_seconds, grace=0.0) as attempt_stop_monitor,
             contextlib.suppress(*expected_errors),
         ):
-            outputs = self.session.run(arrays, attempt_stopping)
+            outputs = self.session.run(arrays, attempt_stop_monitor)
             controller.seconds[""] = time.perf_counter() - start_time
-        if outputs is None and attempt_stopping.reason is StopReason.MEMORY_LIMIT:
+        if outputs is None and attempt_stop_monitor.reason is StopReason.MEMORY_LIMIT:
             self.session = self._backend.load(self._program, self._placement)  # with new memory
-        return outputs, attempt_stopping.received_signal
+        return outputs, attempt_stop_monitor.received_signal
 
     def _get_one_call_limit(self, controls: RunControls) -> float:
         """Return the time limit in seconds of an evaluation in one call, without chunks."""
         if not controls.can_run_in_one_call:
             return 0.0
-        known_seconds = self._one_call_seconds
-        if known_seconds is None or (known_seconds and controls.time_limit is not None):
+        one_call_seconds = self._one_call_seconds
+        if one_call_seconds is None or (one_call_seconds and controls.time_limit is not None):
             return MAX_WHOLE_SECONDS
-        return known_seconds
+        return one_call_seconds
 
     def _has_many_members(self, arrays: Mapping[str, Data]) -> bool:
         """Return True if a batch is so large that ended members should be removed from it."""

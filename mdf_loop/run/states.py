@@ -120,7 +120,11 @@ def check_keys(written_keys: Any, *allowed: Array) -> None:
     Raises:
         InputError: The keys of the state equal none of the allowed keys.
     """
-    if not any(np.array_equal(written_keys, keys) for keys in allowed if written_keys is not None):
+    if not any(
+        np.array_equal(written_keys, random_keys)
+        for random_keys in allowed
+        if written_keys is not None
+    ):
         raise InputError(
             "the state was reached with other random numbers: those of another seed, or of other trials",
             hint="give the seed and the trials of the run that it is of",

@@ -422,17 +422,19 @@ def _step_microseconds(program: Program) -> float:
 
 def _row_shapes(programs: OverTime) -> RowShapes:
     """Return the shapes that recorded values have in one step."""
-    first_shapes, later_shapes = (
+    first_step_shapes, later_step_shapes = (
         {output.name: output.value.shape for output in program.outputs}
         for program in (programs.first_program, programs.later_program)
     )
     stack_shapes = {
-        name: later_shapes[name] for name in programs.recorded_names if name in first_shapes
+        name: later_step_shapes[name]
+        for name in programs.recorded_names
+        if name in first_step_shapes
     }
     row_shapes = {
         name: None if shape is None else shape[1:] for name, shape in stack_shapes.items()
     }
-    return RowShapes.of({name: first_shapes[name] for name in row_shapes}, row_shapes)
+    return RowShapes.of({name: first_step_shapes[name] for name in row_shapes}, row_shapes)
 
 
 def _row_bytes(stack: Value) -> float:

@@ -153,12 +153,12 @@ class TimeStepper:
             "step": np.array(step_number),
             "time": np.array(float(clock.at(step_number - 1))),
         }
-        key_entries = (
+        random_key_entries = (
             {}
             if not self._bound_values.keys_by_input
             else {KEYS_NAME: self._bound_values.random_keys}
         )
-        return {**position_entries, **key_entries, **self._position.state}
+        return {**position_entries, **random_key_entries, **self._position.state}
 
     # --- execution ----------------------------------------------------------------------------
 
@@ -242,9 +242,9 @@ class TimeStepper:
         end_position = (
             None if self._execution_order is None else self._execution_order.end_position()
         )
-        equal_row_count, row_shapes = self._predict_equal_rows(rows)
+        same_shape_count, row_shapes = self._predict_equal_rows(rows)
         self._position = _Position(
-            self.done + steps, state, end_position, equal_row_count, row_shapes
+            self.done + steps, state, end_position, same_shape_count, row_shapes
         )
 
     def _predict_equal_rows(

@@ -212,10 +212,10 @@ def _refuse_compressed(zip_file: zipfile.ZipFile, size: int) -> None:
 
 def _is_marked(source: Path) -> bool:
     """Return True if a file begins like a checkpoint file, also if the file is damaged."""
-    file_mark = f"{_CONTENTS_ENTRY}.npy".encode()
+    magic_bytes = f"{_CONTENTS_ENTRY}.npy".encode()
     try:
         with source.open("rb") as stream:
-            return file_mark in stream.read(100)
+            return magic_bytes in stream.read(100)
     except OSError as error:
         raise InputError(f"cannot read '{source}': {error.strerror or error}") from None
 
@@ -223,8 +223,12 @@ def _is_marked(source: Path) -> bool:
 def _read_contents(archive: Archive) -> dict[str, Any]:
     """Read the table of contents of a checkpoint file of any version."""
     contents = json.loads(archive.array(_CONTENTS_ENTRY).tobytes())
-    version, identity, parts = (contents[key] for key in ("version", "identity", "parts"))
-    text_mappings = [identity, *parts.values()] if isinstance(parts, dict) else [parts]
+    version, identity, part_encodings = (contents[key] for key in ("version", "identity", "parts"))
+    text_mappings = (
+        [identity, *part_encodings.values()]
+        if isinstance(part_encodings, dict)
+        else [part_encodings]
+    )
     if type(version) is not int or not all(map(_is_texts_by_name, text_mappings)):
         raise ValueError("it does not say what it holds")
     return dict(contents)

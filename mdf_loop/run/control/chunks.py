@@ -136,37 +136,37 @@ class Chunks:
 
     def __iter__(self) -> Iterator[Block]:
         """Yield the recorded rows of each chunk. The next chunk runs on the next request."""
-        stepper, stopping = self._stepper, self._stopping
-        chunk_lengths, cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
+        stepper, stop_monitor = self._stepper, self._stopping
+        chunk_lengths, chunk_cadence, first_chunk_sizes = ChunkLengths(), stepper.cadence, None
         chunk_lengths.record_carried_bytes(0, stepper.carried_bytes)
         while not stepper.finished:
             if chunk_lengths.expected_bytes:
-                stopping.check_memory(chunk_lengths.expected_bytes)
-            if stopping.reason is not None:
-                self.reason = stopping.reason
+                stop_monitor.check_memory(chunk_lengths.expected_bytes)
+            if stop_monitor.reason is not None:
+                self.reason = stop_monitor.reason
                 return
             steps_before, start_time = stepper.done, time.perf_counter()
             try:
-                block = stepper.advance(chunk_lengths.next_steps, stopping)
+                block = stepper.advance(chunk_lengths.next_steps, stop_monitor)
             except Stopped:
-                self.reason = stopping.reason
+                self.reason = stop_monitor.reason
                 return
             except LoopError as error:
                 if chunk_lengths.next_steps == 1:
-                    stopping.failure, self.reason = error, StopReason.FAILED
+                    stop_monitor.failure, self.reason = error, StopReason.FAILED
                     return
                 chunk_lengths.record_failure()
                 continue
-            seconds, row_bytes = (
+            chunk_seconds, row_bytes = (
                 time.perf_counter() - start_time,
                 _count_bytes_outside_buffers(block),
             )
             carried_bytes = stepper.carried_bytes
             if first_chunk_sizes is None:
                 first_chunk_sizes = (carried_bytes, row_bytes)
-                is_known = cadence.first_chunk_sizes == first_chunk_sizes
-                chunk_lengths.known_steps = cadence.steps if is_known else 1
-            chunk_lengths.record_duration(stepper.done - steps_before, seconds, row_bytes)
+                is_known = chunk_cadence.first_chunk_sizes == first_chunk_sizes
+                chunk_lengths.known_steps = chunk_cadence.steps if is_known else 1
+            chunk_lengths.record_duration(stepper.done - steps_before, chunk_seconds, row_bytes)
             chunk_lengths.record_carried_bytes(stepper.done - steps_before, carried_bytes)
             if block.watched_rows:
                 block = self._end_at_nonfinite_value(block)
@@ -176,8 +176,8 @@ class Chunks:
             if self.reason is not None:
                 return
         self._remember_cadence(chunk_lengths, first_chunk_sizes)
-        if stopping.reason is not None and stopping.reason.is_asked:
-            self.reason = stopping.reason
+        if stop_monitor.reason is not None and stop_monitor.reason.is_asked:
+            self.reason = stop_monitor.reason
 
     def _end_at_nonfinite_value(self, block: Block) -> Block:
         """Return the rows of a chunk up to the first nan or infinite value, which ends the run."""
@@ -197,14 +197,16 @@ class Chunks:
         self, chunk_lengths: ChunkLengths, first_chunk_sizes: tuple[int | None, int] | None
     ) -> None:
         """Store the chunk length of a complete run for the next run of the same model."""
-        cadence = self._stepper.cadence
+        chunk_cadence = self._stepper.cadence
         if (
-            cadence.first_chunk_sizes == first_chunk_sizes
-            and chunk_lengths.next_steps == cadence.steps
+            chunk_cadence.first_chunk_sizes == first_chunk_sizes
+            and chunk_lengths.next_steps == chunk_cadence.steps
         ):
             return  # the only chunk ended early
-        cadence.first_chunk_sizes = first_chunk_sizes
-        cadence.steps = 1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2)
+        chunk_cadence.first_chunk_sizes = first_chunk_sizes
+        chunk_cadence.steps = (
+            1 if chunk_lengths.is_growing else max(1, chunk_lengths.next_steps // 2)
+        )
 
 
 def _count_bytes_outside_buffers(block: Block) -> int:

@@ -125,13 +125,13 @@ class RunController:
         ) as reporter:
             chunks = Chunks(stepper, self.stopping, self._axis)
             try:
-                for block in chunks:
-                    recorder.add_block(block)
+                for row_block in chunks:
+                    recorder.add_block(row_block)
                     if not reporter.update(stepper.done):
                         self.stopping.request_stop(StopReason.INTERRUPTED)
                     if self._checkpoints is not None and self._checkpoints.due():
                         self._save(stepper, recorder)
-                    del block  # frees its rows before the next chunk
+                    del row_block  # frees its rows before the next chunk
                 reason, self.not_finite_value = chunks.reason, chunks.not_finite_value
                 self.failure = self.stopping.failure
                 if reason is not None and reason.is_asked:

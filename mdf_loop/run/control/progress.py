@@ -265,7 +265,7 @@ class _Bar(AbstractContextManager["_Bar"]):
         now = perf_counter()
         progress = self._pace.progress(now)
         rate = self._pace.mean_rate(now) if ended else self._pace.rate
-        remaining = None if ended else progress.remaining
+        remaining_seconds = None if ended else progress.remaining
         total = progress.total
         return {
             "completed": progress.done,
@@ -274,7 +274,7 @@ class _Bar(AbstractContextManager["_Bar"]):
             "remark": self._remark,
             "rate": f"{_format_rate(rate)} {progress.unit}/s" if rate else "",
             "elapsed": as_text(round(progress.elapsed)),
-            "left": f"ETA {as_text(math.ceil(remaining))}" if remaining else "",
+            "left": f"ETA {as_text(math.ceil(remaining_seconds))}" if remaining_seconds else "",
         }
 
 

@@ -103,19 +103,19 @@ class Stopping:
     # --- the run ------------------------------------------------------------------------------
 
     def __enter__(self) -> Stopping:
-        watcher = _watcher()
+        run_watcher = _watcher()
         self._is_in_main_thread = signals.in_main_thread()
-        watcher.watched_runs.add(self)
+        run_watcher.watched_runs.add(self)
         if self._is_in_main_thread:
-            self._is_socket_installed = watcher.wakeup_socket.install()
+            self._is_socket_installed = run_watcher.wakeup_socket.install()
             signals.add_listener(self.receive_signal)
             self._intercepted_signals = signals.install_handlers(_SIGINT)
         if self._deadline is not None:
-            watcher.wake_by(self._deadline)
+            run_watcher.wake_by(self._deadline)
         return self
 
     def __exit__(self, *_: object) -> None:
-        watcher = _watcher()
+        run_watcher = _watcher()
         if self.received_signal is not None:
             signals.record_answer()
         try:
@@ -123,10 +123,10 @@ class Stopping:
         finally:
             signals.remove_listener(self.receive_signal)
             if self._is_socket_installed:
-                watcher.wakeup_socket.uninstall()
+                run_watcher.wakeup_socket.uninstall()
                 if self.received_signal is not None:
-                    watcher.check_runs()  # a signal of this run must not stop the next one
-            watcher.watched_runs.discard(self)
+                    run_watcher.check_runs()  # a signal of this run must not stop the next one
+            run_watcher.watched_runs.discard(self)
 
     def register_computation(self, run_options: Any) -> None:
         """Register a computation of the engine, which is terminated when the run must stop."""
@@ -214,8 +214,8 @@ class _Watcher:
             wakeup_bytes = self.wakeup_socket.receive()
             signal_reasons = signals.reasons_in(wakeup_bytes or b"")
             now = time.monotonic()
-            for stopping in tuple(self.watched_runs):
-                stopping.check(now, signal_reasons)
+            for stop_monitor in tuple(self.watched_runs):
+                stop_monitor.check(now, signal_reasons)
         if wakeup_bytes and threading.current_thread() is threading.main_thread():
             self.wakeup_socket.wake()  # wake the watcher thread, since this thread has read its bytes
 
@@ -224,8 +224,8 @@ class _Watcher:
             self._wake_time = math.inf  # a run that begins from now on wakes this thread
             due_times = [
                 due_time
-                for stopping in tuple(self.watched_runs)
-                if (due_time := stopping.due_time()) is not None
+                for stop_monitor in tuple(self.watched_runs)
+                if (due_time := stop_monitor.due_time()) is not None
             ]
             # The requesting run may have ended, but other runs rely on this wake-up time.
             if self._requested_wake_time > time.monotonic():

@@ -69,13 +69,13 @@ class GradientOverTime:
         self._specification = specification
         self._steps, self._dt = specification.steps or 0, specification.dt
         self._precision = session.options.precision
-        later_program = programs.later_program
+        later_steps_program = programs.later_program
         float_names = {
             name for name, value in session.carried.items() if kind_of(value.dtype) == "f"
         }
         input_names, output_names = (
-            later_program.input_names(InputRole.STATE),
-            later_program.output_names(OutputRole.STATE),
+            later_steps_program.input_names(InputRole.STATE),
+            later_steps_program.output_names(OutputRole.STATE),
         )
         self._state_inputs = {
             name: input_names[name] for name in session.carried if name in float_names
@@ -222,14 +222,14 @@ class GradientOverTime:
         )
         program_key = frozenset(swept_states), differentiation
         if program_key not in self._backward_programs:
-            change_inputs = (
+            cotangent_inputs = (
                 {cotangent_name(name) for name in self._state_outputs.values()}
                 if session.swept
                 else set()
             )
             self._backward_programs[program_key] = differentiation.load(
                 self._programs.later_program,
-                session.swept | swept_states | change_inputs,
+                session.swept | swept_states | cotangent_inputs,
                 tuple(self._state_inputs.values()),
                 tuple(self._state_outputs.values()),
             )
@@ -277,9 +277,9 @@ class GradientOverTime:
             programs.first_program, programs.later_program, programs.recorded_names
         )
         output_names = [output.name for output in self._initial_state_outputs.values()]
-        change_inputs = map(cotangent_name, output_names) if swept_names else ()
+        cotangent_inputs = map(cotangent_name, output_names) if swept_names else ()
         return self._differentiation.without_last_terms.load(
-            first_program, {*swept_names, *change_inputs}, (), output_names
+            first_program, {*swept_names, *cotangent_inputs}, (), output_names
         )
 
 

@@ -157,12 +157,12 @@ class EngineDraws:
     def _number_expression(self, expression: Any, site: str) -> Any:
         """Insert a call-site number into each random-number call of an expression."""
         if isinstance(expression, list | tuple) and not contains_only_numbers(expression):
-            elements = [
+            numbered_elements = [
                 self._number_expression(element, f"{site}.{k}")
                 for k, element in enumerate(expression)
             ]
-            is_unchanged = all(map(lambda new, old: new is old, elements, expression))
-            return expression if is_unchanged else elements
+            is_unchanged = all(map(lambda new, old: new is old, numbered_elements, expression))
+            return expression if is_unchanged else numbered_elements
         if not isinstance(expression, str) or "random" not in expression:
             return expression
         try:

@@ -137,12 +137,12 @@ def _numeric_columns(
 
     An item of a node that ran must have a value.
     """
-    for item, column in columns.items():
+    for model_part, column in columns.items():
         present_values = [value for value in column if value is not None]
         if all(_as_array(value) is not None for value in present_values) and (
-            present_values or item.node not in executed_nodes
+            present_values or model_part.node not in executed_nodes
         ):
-            yield item, column
+            yield model_part, column
 
 
 def _as_array(value: Any) -> Array | None:
@@ -172,12 +172,12 @@ def _wide_integers_to_float(array: Array) -> Array | None:
         float_array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-    is_exact = all(
+    is_cast_exact = all(
         int(number) == element
         for number, element in zip(float_array.flat, elements, strict=True)
         if np.isfinite(number)
     )
-    return float_array if is_exact and np.isfinite(float_array).all() else None
+    return float_array if is_cast_exact and np.isfinite(float_array).all() else None
 
 
 def _convert_column(item: Item, column: list[Any], document: Document) -> list[Array | None]:

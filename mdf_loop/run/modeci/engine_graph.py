@@ -203,9 +203,9 @@ def _check_edges_reachable(document: Document) -> None:
         if any(port.default_value is not None for port in node.input_ports)
     }
     reachable_nodes = reachable_nodes or set(nodes_with_default)
-    previous_count = -1
-    while previous_count != len(reachable_nodes):
-        previous_count = len(reachable_nodes)
+    previous_reachable_count = -1
+    while previous_reachable_count != len(reachable_nodes):
+        previous_reachable_count = len(reachable_nodes)
         reachable_nodes |= {edge.receiver for edge in graph.edges if edge.sender in reachable_nodes}
     unreachable_nodes = list(
         dict.fromkeys(edge.sender for edge in graph.edges if edge.sender not in reachable_nodes)

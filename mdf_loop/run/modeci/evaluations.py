@@ -76,8 +76,8 @@ class Evaluations:
 
         The engine may change the array later.
         """
-        evaluable = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.node_field]).get(
+        evaluable_part = getattr(self.engine.nodes[item.node], _ITEM_TABLES[item.node_field]).get(
             item.id
         )
-        current_value = getattr(evaluable, "curr_value", None)
+        current_value = getattr(evaluable_part, "curr_value", None)
         return current_value.copy() if isinstance(current_value, np.ndarray) else current_value

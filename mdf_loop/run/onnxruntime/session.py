@@ -80,10 +80,10 @@ class Session:
         self._bfloat16_inputs, self._bfloat16_outputs = bfloat16_names(program)
         self._sizes = measure_sizes(program)
         self._sizes.check_limit()
-        whole_sizes = self._sizes if whole is None else measure_sizes(whole)
-        is_large = (
-            whole_sizes.max_elements > SINGLE_THREAD_ELEMENTS
-            or whole_sizes.max_operation_microseconds > SINGLE_THREAD_MICROSECONDS
+        whole_program_sizes = self._sizes if whole is None else measure_sizes(whole)
+        is_large_program = (
+            whole_program_sizes.max_elements > SINGLE_THREAD_ELEMENTS
+            or whole_program_sizes.max_operation_microseconds > SINGLE_THREAD_MICROSECONDS
         )
         loaded_program = prepare(program, LOADED)
         loop_program = placement.loop_program
@@ -98,7 +98,7 @@ class Session:
         )
         loaded_program = native_loops.program
         options = _make_options(
-            native_loops.can_share_lanes(loaded_program), is_large, placement.threads
+            native_loops.can_share_lanes(loaded_program), is_large_program, placement.threads
         )
         self.native = native_loops.form_by_name
         keep_alive = native_loops.register(options)
@@ -161,11 +161,11 @@ class Session:
         if self._has_stop_flag:
             stop_flag = np.zeros((), np.int64)
             feeds = {**feeds, STOP_FLAG.name: np.array(address(stop_flag))}
-            computation: Any = TerminationFlag(options, stop_flag)
+            termination_handle: Any = TerminationFlag(options, stop_flag)
         else:
-            computation = options
+            termination_handle = options
         try:
-            stopping.register_computation(computation)
+            stopping.register_computation(termination_handle)
             outputs = call_runtime(
                 functools.partial(
                     self._session.run,
@@ -181,7 +181,7 @@ class Session:
                 raise Stopped from None
             raise convert_run_error(error, self._nodes) from None
         finally:
-            stopping.unregister_computation(computation)
+            stopping.unregister_computation(termination_handle)
         return convert_outputs(
             dict(zip(self.output_names, outputs, strict=True)), self._bfloat16_outputs
         )
@@ -193,12 +193,12 @@ class Session:
             KeyboardInterrupt: A signal arrived.
         """
         outputs: dict[str, Data] | None = None
-        with Stopping(grace=0.0) as local_stopping, suppress(Stopped):
-            outputs = self.run(arrays, local_stopping, buffers)
-        if local_stopping.reason is not None and local_stopping.reason.is_asked:
-            raise stop_exception(local_stopping.reason)
+        with Stopping(grace=0.0) as local_stop_monitor, suppress(Stopped):
+            outputs = self.run(arrays, local_stop_monitor, buffers)
+        if local_stop_monitor.reason is not None and local_stop_monitor.reason.is_asked:
+            raise stop_exception(local_stop_monitor.reason)
         if outputs is None:  # without a failure, other code has ended the run
-            raise local_stopping.failure or KeyboardInterrupt
+            raise local_stop_monitor.failure or KeyboardInterrupt
         return outputs
 
     def _select_writable(self, buffers: OutputBuffers) -> OutputBuffers:

@@ -87,18 +87,16 @@ class GrowingArray:
         if not (np.less_equal(row_shape, self.row_shape)).all():
             self.row_shape = common_shape(self.name, self.row_shape, row_shape)
             self._unlimited_array = self._make_unlimited()
-        fitted_array = np.empty(
-            (*self._leading_shape, count, *row_shape), self._unlimited_array.dtype
-        )
+        cast_rows = np.empty((*self._leading_shape, count, *row_shape), self._unlimited_array.dtype)
         try:
-            np.copyto(fitted_array, rows, "same_kind")
+            np.copyto(cast_rows, rows, "same_kind")
         except (ValueError, TypeError):
             raise self._misfit_error(rows) from None
-        if fitted_array.dtype != rows.dtype and not _are_equal_with_nan(
-            fitted_array.astype(rows.dtype), rows
+        if cast_rows.dtype != rows.dtype and not _are_equal_with_nan(
+            cast_rows.astype(rows.dtype), rows
         ):
             raise self._misfit_error(rows)
-        return fitted_array
+        return cast_rows
 
     def _misfit_error(self, rows: Array) -> InputError:
         row_shape = list(rows.shape[self.axis + 1 :])

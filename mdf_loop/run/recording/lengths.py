@@ -38,15 +38,15 @@ class RowShapes(Struct, frozen=True):
         """Combine the row shapes of outputs in the first step with those in later steps."""
         varying_ranks: dict[str, int | None] = {}
         broadcast_shapes: dict[str, tuple[int, ...]] = {}
-        for name, shape in later.items():
-            first_shape = first[name]
-            common_shape = _common_row_shape(first_shape, shape)
+        for name, later_shape in later.items():
+            first_step_shape = first[name]
+            common_shape = _common_row_shape(first_step_shape, later_shape)
             if common_shape is None:
-                shapes = (first_shape, shape)
+                shapes = (first_step_shape, later_shape)
                 varying_ranks[name] = (
                     None if None in shapes else max(len(row_shape or ()) for row_shape in shapes)
                 )
-            elif common_shape != first_shape:
+            elif common_shape != first_step_shape:
                 broadcast_shapes[name] = common_shape
         return cls(varying_ranks, broadcast_shapes)
 

@@ -289,8 +289,8 @@ class Lock:
     def _locked_error(self, owner: Owner, now: float) -> InputError:
         wait_hint = "wait until it has ended, or stop it"
         if owner.system != _system_id():
-            seconds = max(1, round(owner.heard + SILENT_SECONDS - now))
-            wait_hint += f" (if it was killed, the store is free in {seconds} s)"
+            seconds_until_free = max(1, round(owner.heard + SILENT_SECONDS - now))
+            wait_hint += f" (if it was killed, the store is free in {seconds_until_free} s)"
         return InputError(
             f"'{self._store}' is being written by {owner}",
             hint=f"give the output another name; {wait_hint}",

@@ -56,9 +56,11 @@ class NotFinite(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Message with output, row and remedy: `'cell.v' became nan in row 12 (time 6 ms): ...`."""
-        number_by_word = {"member": self.member, "trial": self.trial}
+        number_by_axis = {"member": self.member, "trial": self.trial}
         member_texts = [
-            f"{word} {number}" for word, number in number_by_word.items() if number is not None
+            f"{axis_name} {number}"
+            for axis_name, number in number_by_axis.items()
+            if number is not None
         ]
         quoted_name = f"'{self.name}'" + (f" of {', '.join(member_texts)}" if member_texts else "")
         if self.is_state:
@@ -189,8 +191,8 @@ def find_in_states(state: Mapping[str, Array]) -> NotFinite | None:
     """Return the first state that contains nan or infinity, or None."""
     for label, array in state.items():
         if not is_finite(array):
-            word: Word = "nan" if np.isnan(array).any() else "infinite"
-            return NotFinite(label.rpartition(" ")[2], word, is_state=True)
+            nonfinite_word: Word = "nan" if np.isnan(array).any() else "infinite"
+            return NotFinite(label.rpartition(" ")[2], nonfinite_word, is_state=True)
     return None
 
 
@@ -290,19 +292,21 @@ def _not_finite_mask(rows: Array, lengths: Array | None, leading_ndim: int) -> A
 def _make_finding(
     name: str, values: Any, order: int, row: int | None, at: str, members: Mapping[str, int]
 ) -> NotFinite:
-    word: Word = "nan" if np.isnan(values).any() else "infinite"
-    return NotFinite(name, word, order, row, at, members.get("member"), members.get("trial"))
+    nonfinite_word: Word = "nan" if np.isnan(values).any() else "infinite"
+    return NotFinite(
+        name, nonfinite_word, order, row, at, members.get("member"), members.get("trial")
+    )
 
 
 def _member_numbers(leading_axes: tuple[Axis, ...], array_index: Iterable[Any]) -> dict[str, int]:
     """Return the numbers of the sweep member and of the trial at an array index."""
-    number_by_word: dict[str, int] = {}
+    number_by_axis: dict[str, int] = {}
     for axis, index in zip(leading_axes, array_index, strict=False):
         if axis.name == "trial":
-            number_by_word["trial"] = int(np.asarray(axis.coordinates["trial"])[index])
+            number_by_axis["trial"] = int(np.asarray(axis.coordinates["trial"])[index])
         elif axis.is_swept:
-            number_by_word["member"] = number_by_word.get("member", 0) * axis.length + int(index)
-    return number_by_word
+            number_by_axis["member"] = number_by_axis.get("member", 0) * axis.length + int(index)
+    return number_by_axis
 
 
 def _format_time(axis: Axis, row: int, units: Mapping[str, str]) -> str:

@@ -55,9 +55,9 @@ class Recorder:
 
         Every step must be recorded without a change of shape.
         """
-        selection = self.plan.selection
-        if selection.when is not None or any(
-            step_number % selection.every for step_number in numbers[:2]
+        recording_selection = self.plan.selection
+        if recording_selection.when is not None or any(
+            step_number % recording_selection.every for step_number in numbers[:2]
         ):
             return NO_BUFFERS
         buffers = self.sink.next_buffers(len(numbers))
@@ -92,13 +92,15 @@ class Recorder:
 
     def _select_flags(self, block: Block, row_positions: slice | Array) -> dict[str, Array]:
         """Return for each output a flag per selected row, True where the output's node ran."""
-        flag_names = self.flag_names.items()
-        flag_names_of_traces = (
-            (name, flags_name) for name, flags_name in flag_names if name in self.plan.traces
+        execution_flag_names = self.flag_names.items()
+        recorded_flag_names = (
+            (name, flags_name)
+            for name, flags_name in execution_flag_names
+            if name in self.plan.traces
         )
         return {
             name: self._select_rows(block.rows[flags], row_positions)
-            for name, flags in flag_names_of_traces
+            for name, flags in recorded_flag_names
             if flags in block.rows
         }
 
@@ -230,18 +232,20 @@ class Recorder:
         """Read from a checkpoint the numbers of the steps that the condition `when` selected."""
         if not length:
             return np.zeros(0, np.int64)
-        selected_numbers = snapshot.array("chosen", "i", (length,)).astype(np.int64)
+        selected_step_numbers = snapshot.array("chosen", "i", (length,)).astype(np.int64)
         stride = self.plan.selection.every
-        are_in_range = numbers.start <= selected_numbers[0] and selected_numbers[-1] < numbers.stop
+        are_in_range = (
+            numbers.start <= selected_step_numbers[0] and selected_step_numbers[-1] < numbers.stop
+        )
         if (
             not are_in_range
-            or (np.diff(selected_numbers) <= 0).any()
-            or (selected_numbers % stride).any()
+            or (np.diff(selected_step_numbers) <= 0).any()
+            or (selected_step_numbers % stride).any()
         ):
             raise snapshot.invalid_part_error(
                 "chosen", f"numbers of steps up to {numbers.stop - 1}"
             )
-        return selected_numbers
+        return selected_step_numbers
 
 
 def _convert_to_booleans(name: str, rows: Array, length: int) -> Array:

@@ -74,16 +74,18 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
     )
     name_by_item = {item: name for name, item in reversed(item_by_name.items())}
     _refuse_duplicates(document, selection.reduce)
-    selected_items = {
+    items_to_record = {
         find_item(document, name) for name in (*(selection.only or ()), *selection.record)
     }
     statistics_by_item = {
         find_item(document, name): statistics for name, statistics in selection.reduce.items()
     }
     if selection.only is None:
-        selected_items |= {item for item in output_items.values() if item not in statistics_by_item}
-    traces = tuple(name for name, item in item_by_name.items() if item in selected_items)
-    if selection.only is not None and not traces and not statistics_by_item:
+        items_to_record |= {
+            item for item in output_items.values() if item not in statistics_by_item
+        }
+    trace_names = tuple(name for name, item in item_by_name.items() if item in items_to_record)
+    if selection.only is not None and not trace_names and not statistics_by_item:
         raise InputError(
             "nothing of the run is kept: `only` names nothing", hint="name an output, or reduce one"
         )
@@ -93,15 +95,17 @@ def plan_recording(document: Document, selection: Selection) -> RecordingPlan:
     statistics_by_name = {
         name_by_item[item]: statistics for item, statistics in statistics_by_item.items()
     }
-    return RecordingPlan(traces, replace(selection, when=condition_name, reduce=statistics_by_name))
+    return RecordingPlan(
+        trace_names, replace(selection, when=condition_name, reduce=statistics_by_name)
+    )
 
 
 def _refuse_duplicates(document: Document, reduce: Iterable[str]) -> None:
-    name_by_item: dict[Item, str] = {}
+    name_by_output: dict[Item, str] = {}
     for name in reduce:
-        item = find_item(document, name)
-        if (other_name := name_by_item.setdefault(item, name)) != name:
+        output_item = find_item(document, name)
+        if (earlier_name := name_by_output.setdefault(output_item, name)) != name:
             raise InputError(
-                f"reduce: '{other_name}' and '{name}' are the same output",
+                f"reduce: '{earlier_name}' and '{name}' are the same output",
                 hint=f"give all that is wanted of it at once: {{'{name}': ['mean', 'max']}}",
             )

@@ -73,8 +73,8 @@ class RegionCheck:
         """Yield, for each chunk of members, the expected number and the existing keys of chunks."""
         array_metadata, axis_count = self._layout.arrays[name], len(self._record.shape)
         chunk_count = math.prod(_chunk_counts(array_metadata)[axis_count:])
-        for box in boxes:
-            for flags_chunk_key in chunk_keys(self._flags.shape, self._flags.chunks, box):
+        for member_box in boxes:
+            for flags_chunk_key in chunk_keys(self._flags.shape, self._flags.chunks, member_box):
                 yield (
                     chunk_count,
                     self._keys_by_members.get((name, *flags_chunk_key.split("/")[1:]), []),
@@ -89,10 +89,10 @@ class RegionCheck:
             return BlockState.MISSING
         try:
             self._check_chunks(flags_name, boxes, {})
-            flags = self._read_flags(boxes)
-            if not (flags == COMPUTED).all():
+            computed_flags = self._read_flags(boxes)
+            if not (computed_flags == COMPUTED).all():
                 return BlockState.MISSING
-            checksums = self._read_checksums(boxes, flags)
+            checksums = self._read_checksums(boxes, computed_flags)
             for output in self._layout.outputs:
                 self._check_chunks(output, boxes, checksums)
         except DamagedError:

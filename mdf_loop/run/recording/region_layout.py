@@ -152,25 +152,26 @@ class RegionLayout(Struct, frozen=True):
         return [name for name in self.arrays if name not in other_names]
 
     def _check_partition(self) -> None:
-        record = self.record
+        sweep_record = self.record
         _check(
-            record.axis < len(record.shape)
-            and record.chunk <= record.shape[record.axis]
-            and record.members == math.prod(record.shape),
+            sweep_record.axis < len(sweep_record.shape)
+            and sweep_record.chunk <= sweep_record.shape[sweep_record.axis]
+            and sweep_record.members == math.prod(sweep_record.shape),
             "the division of its members into chunks is damaged",
         )
-        flags_entry = self.arrays.get(record.flags)
+        computed_flags_metadata = self.arrays.get(sweep_record.flags)
         _check(
-            flags_entry is not None
-            and flags_entry.dtype == np.int8
-            and self.metadata_by_array[record.flags]["attributes"] == FLAG_ATTRIBUTES
-            and (flags_entry.shape, flags_entry.chunks) == (record.shape, record.chunk_shape),
-            f"it has no array '{record.flags[:80]}' of flags",
+            computed_flags_metadata is not None
+            and computed_flags_metadata.dtype == np.int8
+            and self.metadata_by_array[sweep_record.flags]["attributes"] == FLAG_ATTRIBUTES
+            and (computed_flags_metadata.shape, computed_flags_metadata.chunks)
+            == (sweep_record.shape, sweep_record.chunk_shape),
+            f"it has no array '{sweep_record.flags[:80]}' of flags",
         )
 
     def _check_outputs(self) -> None:
-        flags_entry = self.arrays[self.record.flags]
-        leading_ndim = len(flags_entry.shape)
+        computed_flags_metadata = self.arrays[self.record.flags]
+        leading_ndim = len(computed_flags_metadata.shape)
         _check(
             len({*self.outputs, self.record.flags}) == len(self.record.outputs) + 1 > 1,
             "the names of its outputs are damaged",
@@ -184,7 +185,11 @@ class RegionLayout(Struct, frozen=True):
                     array_metadata.shape[:leading_ndim],
                     array_metadata.chunks[:leading_ndim],
                 )
-                == (flags_entry.dims, flags_entry.shape, flags_entry.chunks),
+                == (
+                    computed_flags_metadata.dims,
+                    computed_flags_metadata.shape,
+                    computed_flags_metadata.chunks,
+                ),
                 f"the members of '{name}' are not divided like the flags",
             )
 

@@ -100,10 +100,12 @@ class Regions(Struct, frozen=True):
                 f"{zarr_array.dtype}{list(zarr_array.shape[leading_ndim:])} of the first ones",
                 hint="a store holds values of one type: choose other outputs (only), or give no store",
             )
-        for box in boxes:
-            extents = tuple(axis_slice.stop - axis_slice.start for axis_slice in box)
+        for member_box in boxes:
+            extents = tuple(axis_slice.stop - axis_slice.start for axis_slice in member_box)
             end_member = first_member + math.prod(extents)
-            zarr_array[box] = rows[first_member:end_member].reshape(*extents, *rows.shape[1:])
+            zarr_array[member_box] = rows[first_member:end_member].reshape(
+                *extents, *rows.shape[1:]
+            )
             first_member = end_member
         written_keys = (
             chunk_key

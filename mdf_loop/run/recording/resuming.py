@@ -137,11 +137,11 @@ def _check_tails(checkpoint_layout: Layout, tails: Mapping[str, Array], length: 
         array_metadata, axis = checkpoint_layout.arrays[name], checkpoint_layout.axis(name)
         expected_shape = list(array_metadata.shape)
         expected_shape[axis] = length % array_metadata.chunks[axis]
-        tail = tails.get(array_metadata.name)
+        last_rows = tails.get(array_metadata.name)
         if (
-            tail is None
-            or list(tail.shape) != expected_shape
-            or tail.dtype != _memory_dtype(array_metadata)
+            last_rows is None
+            or list(last_rows.shape) != expected_shape
+            or last_rows.dtype != _memory_dtype(array_metadata)
         ):
             raise DamagedError(
                 f"the last rows of '{array_metadata.name}' are not as they should be"

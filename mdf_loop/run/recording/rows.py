@@ -143,8 +143,8 @@ class Column:
 
     def _has_stored_type(self, rows: Array) -> bool:
         """Return True if new rows have the dtype and shape of the stored rows."""
-        has_shape = self._row_shape == rows.shape[1:] == self._buffer.shape[1:]
-        return has_shape and self._length > 0 and self._buffer.dtype == rows.dtype
+        has_stored_shape = self._row_shape == rows.shape[1:] == self._buffer.shape[1:]
+        return has_stored_shape and self._length > 0 and self._buffer.dtype == rows.dtype
 
     def _widen_and_pad(self, rows: Array) -> Array:
         """Promote the array's dtype and shape for new rows, and return the rows padded to fit."""

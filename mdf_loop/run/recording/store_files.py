@@ -66,9 +66,9 @@ def group_by_array(files: Mapping[str, int]) -> dict[str, list[str]]:
 
 def is_chunk_key(path: str, counts: Sequence[int]) -> bool:
     """Return True if a path is a valid chunk key of a Zarr array with `counts` chunks per axis."""
-    prefix, *index_texts = path.split("/")
+    key_prefix, *index_texts = path.split("/")
     return (
-        prefix == "c"
+        key_prefix == "c"
         and len(index_texts) == len(counts)
         and all(text.isascii() and text.isdecimal() for text in index_texts)
         and all(int(text) < count for text, count in zip(index_texts, counts, strict=True))

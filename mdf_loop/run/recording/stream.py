@@ -139,7 +139,7 @@ class Stream:
             for column in columns
             if column.length_of is not None
         }
-        template = Outputs(
+        outputs_template = Outputs(
             arrays,
             {},
             device,
@@ -155,7 +155,9 @@ class Stream:
             },
         )
         attributes = {STREAMED_ATTRIBUTE: coordinate_name, **folder.UNFINISHED_ATTRIBUTES}
-        folder.create_store(store_path, template, attributes, _chunk_rows(template), run)
+        folder.create_store(
+            store_path, outputs_template, attributes, _chunk_rows(outputs_template), run
+        )
         return cls(store_path)
 
     @classmethod

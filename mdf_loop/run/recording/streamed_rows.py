@@ -59,7 +59,9 @@ class StreamedRows:
         self._about = about
         self._units = units
         self._columns = columns
-        self._output_by_length = {column: name for name, column in lengths.items()}
+        self._output_by_length = {
+            length_column: output_name for output_name, length_column in lengths.items()
+        }
         self._lease = lease
         self._seed = seed
         self._dims = dims

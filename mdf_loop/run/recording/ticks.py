@@ -54,11 +54,11 @@ class Ticks:
     def __repr__(self) -> str:
         if self.size <= 6:
             return f"Ticks({np.asarray(self).tolist()})"
-        end_texts = (
+        end_tick_texts = (
             ", ".join(map(str, self[end_slice].tolist()))
             for end_slice in (slice(3), slice(-3, None))
         )
-        return f"Ticks([{', ..., '.join(end_texts)}], {self.size} of them)"
+        return f"Ticks([{', ..., '.join(end_tick_texts)}], {self.size} of them)"
 
     def __len__(self) -> int:
         return self.size
