@@ -181,9 +181,9 @@ class Builder:
 
     def release(self, values: Iterable[Value]) -> None:
         """Release the names of discarded values, so that new values can use the names."""
-        released_names = {value.name for value in values}
-        if released_names:
-            self._shared.used_names -= released_names
+        discarded_names = {value.name for value in values}
+        if discarded_names:
+            self._shared.used_names -= discarded_names
             self._shared.next_suffixes.clear()
 
     def discard(self, ops: Iterable[Operation]) -> None:

@@ -50,17 +50,17 @@ def _format_diff(name: str, before: Sequence[str], after: Sequence[str]) -> Iter
         return
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     yield f"after {name}: {_count_changes(matcher, before, after)}"
-    shown_end = 0
+    shown_lines_end = 0
     for change_group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
-        if change_group[0][1] > shown_end:
+        if change_group[0][1] > shown_lines_end:
             yield "    ..."
         for change_kind, old_start, old_end, new_start, new_end in change_group:
             line_mark = " " if change_kind == "equal" else "-"
             yield from (f"  {line_mark} {line}" for line in before[old_start:old_end])
             if change_kind != "equal":
                 yield from (f"  + {line}" for line in after[new_start:new_end])
-            shown_end = old_end
-    if shown_end < len(before):
+            shown_lines_end = old_end
+    if shown_lines_end < len(before):
         yield "    ..."
 
 

@@ -90,15 +90,15 @@ def classify(source: Source, inputs: Mapping[str, Any] | None = None) -> tuple[D
     bound_types = bind_types(document, inputs or {}, options)
     try:
         spec = RunSpecification(steps=1, dt=1.0 if integrates(document) else None)
-        over_time = read_over_time(document, BoundValues.of(bound_types), options, spec)
+        reading_over_time = read_over_time(document, BoundValues.of(bound_types), options, spec)
     except LoopError:
-        over_time = None
-    if over_time is not None and over_time.states:
+        reading_over_time = None
+    if reading_over_time is not None and reading_over_time.states:
         state_descriptions = {
-            state_name(state): _describe_state(state) for state in over_time.states
+            state_name(state): _describe_state(state) for state in reading_over_time.states
         }
         return classify_program(
-            over_time.later_program, over_time.terms_by_path, state_descriptions
+            reading_over_time.later_program, reading_over_time.terms_by_path, state_descriptions
         )
     model_reading = read_annotated(document, inputs, options=options)
     return classify_program(model_reading.program, model_reading.terms_by_path)
@@ -114,20 +114,20 @@ def classify_program(
         types: Values of the program by MDF path.
         states: Descriptions of the states that are inputs of the program.
     """
-    sources = _Sources(program, states or {})
-    all_decisions = [
-        _classify_values(sources, path, [value])
+    value_sources = _Sources(program, states or {})
+    control_decisions = [
+        _classify_values(value_sources, path, [value])
         for path, value in types.items()
         if isinstance(value, Value) and _ROLES.get(path.rsplit(".", 1)[-1]) and ".args." in path
     ]
-    for loop in sources.loops:
+    for loop in value_sources.loops:
         start_condition, next_condition = loop.condition, loop.condition_out
         if loop.trip_count is not None:
-            all_decisions.append(
-                _classify_values(sources, f"{loop.where}.args.M", [loop.trip_count])
+            control_decisions.append(
+                _classify_values(value_sources, f"{loop.where}.args.M", [loop.trip_count])
             )
         if start_condition is not None:
-            constant_start = sources.constants.get(start_condition)
+            constant_start = value_sources.constants.get(start_condition)
             depends_on_start_only = (
                 next_condition is None
                 or next_condition is loop.condition_in
@@ -138,10 +138,10 @@ def classify_program(
                 if depends_on_start_only or next_condition is None
                 else [start_condition, next_condition]
             )
-            all_decisions.append(
-                _classify_values(sources, f"{loop.where}.args.cond", deciding_conditions)
+            control_decisions.append(
+                _classify_values(value_sources, f"{loop.where}.args.cond", deciding_conditions)
             )
-    decision_by_path = {decision.path: decision for decision in all_decisions}
+    decision_by_path = {decision.path: decision for decision in control_decisions}
     function_paths = [path.rsplit(".args.", 1)[0] for path in types]
     return tuple(sorted(decision_by_path.values(), key=lambda d: _sort_key(d.path, function_paths)))
 

@@ -239,13 +239,13 @@ def _describe_start(carried_value: CarriedOutline) -> str:
 def _describe_decisions(document: Document) -> Iterator[str]:
     """Yield lines that list constant and variable trip counts, conditions and indices."""
     try:
-        decisions = classify(document)
+        control_decisions = classify(document)
     except LoopError:
         return
-    name_column_width = max((len(decision.name) for decision in decisions), default=0)
-    if decisions:
+    name_column_width = max((len(decision.name) for decision in control_decisions), default=0)
+    if control_decisions:
         yield "Constant and variable conditions"
-    for decision in decisions:
+    for decision in control_decisions:
         yield f"  {decision.name:<{name_column_width}}  {decision.role:<10}  {decision.kind}: {shorten(decision.why, 100)}"
 
 
@@ -311,8 +311,8 @@ def _describe_conditional_values(
     """Yield lines about the results and the captured values of a conditional."""
     results_with_uses = zip(conditional.joined_results, result_uses, strict=True)
     result_lines = [
-        _append_type(f"{joined_result.name} → {use_text}", joined_result.type)
-        for joined_result, use_text in results_with_uses
+        _append_type(f"{conditional_result.name} → {use_text}", conditional_result.type)
+        for conditional_result, use_text in results_with_uses
     ]
     yield from _label_lines("results", result_lines)
     yield from _label_lines(
@@ -390,11 +390,11 @@ def _describe_constant_condition(loop: LoopOutline) -> Iterator[str]:
 
 def _describe_values(loop: LoopOutline, result_uses: Sequence[str]) -> Iterator[str]:
     """Yield lines about the carried, sliced, recorded and captured values of a loop."""
-    final_uses, recorded_uses = (
+    final_value_uses, recorded_value_uses = (
         result_uses[: len(loop.carried_values)],
         result_uses[len(loop.carried_values) :],
     )
-    carried_lines = [*map(_describe_carried, loop.carried_values, final_uses)]
+    carried_lines = [*map(_describe_carried, loop.carried_values, final_value_uses)]
     yield from _label_lines("carried", carried_lines or ([] if loop.kind == "map" else ["nothing"]))
     slice_lines = (
         f"{sliced_input.name or '?'} = {slice_text(sliced_input)}"
@@ -410,7 +410,7 @@ def _describe_values(loop: LoopOutline, result_uses: Sequence[str]) -> Iterator[
         ],
     )
     yield from _label_lines(
-        "recorded", [*map(_describe_recorded, loop.recorded_values, recorded_uses)]
+        "recorded", [*map(_describe_recorded, loop.recorded_values, recorded_value_uses)]
     )
     yield from _label_lines(
         "captured",

@@ -72,12 +72,12 @@ def geometric(site: CallSite, size: Shape, p: Any) -> Any:
         p, is_in_range, "the chance of a geometric distribution must be from 1e-9 to 1"
     )
     atanh_argument = p / (2.0 - p)
-    series_rate = (
+    rate_from_series = (
         2.0
         * atanh_argument
         * streams.polynomial(atanh_argument * atanh_argument, streams.ATANH_COEFFICIENTS)
     )
-    rate = np.where(p < 0.25, series_rate, streams.exponential(1.0 - p))
+    rate = np.where(p < 0.25, rate_from_series, streams.exponential(1.0 - p))
     return np.ceil(site.numbers("Exponential", size) / rate).astype(np.int64)
 
 

@@ -142,9 +142,11 @@ def passes_over_time(swept: Collection[str] = (), *, thinned: bool = False) -> P
 
     With `thinned`, the program records only every k-th step.
     """
-    row_passes = (subsample_recordings,) if thinned else ()
+    recording_passes = (subsample_recordings,) if thinned else ()
     return (
-        (*row_passes, *_make_batching_passes(swept), refuse_ragged_outputs) if swept else row_passes
+        (*recording_passes, *_make_batching_passes(swept), refuse_ragged_outputs)
+        if swept
+        else recording_passes
     )
 
 

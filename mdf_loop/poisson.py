@@ -62,5 +62,5 @@ def sum_next_term(u: Any, rate: Any, event_number: Any, state: Sequence[Any]) ->
     next_term = term * rate / event_number
     next_total = total + next_term
     next_count = count + is_counting.astype(np.int64)
-    is_below = (total < next_total) & (u >= next_total)
-    return next_term, next_total, is_counting & is_below, next_count
+    is_sum_below_u = (total < next_total) & (u >= next_total)
+    return next_term, next_total, is_counting & is_sum_below_u, next_count

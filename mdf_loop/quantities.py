@@ -290,8 +290,8 @@ def _find_difference_unit(registry: Any, unit: Any) -> Any:
 def _find_known_spellings(registry: Any, text: str) -> Iterator[str]:
     """Yield spellings of a unit that a pint registry knows, after replacing common spellings."""
     candidate_spelling = text
-    for usual_pattern, known_spelling in _SPELLING_REPLACEMENTS:
-        candidate_spelling = usual_pattern.sub(known_spelling, candidate_spelling)
+    for spelling_pattern, known_spelling in _SPELLING_REPLACEMENTS:
+        candidate_spelling = spelling_pattern.sub(known_spelling, candidate_spelling)
         try:
             registry.parse_units(candidate_spelling)
         except Exception:  # noqa: BLE001 - an unknown spelling

@@ -117,13 +117,13 @@ def install_handlers(numbers: Iterable[int]) -> list[int]:
 
     Return the numbers of these signals.
     """
-    installed_numbers = []
+    handled_signal_numbers = []
     for signal_number in numbers:
         if _signal_module.getsignal(signal_number) == _DEFAULT_HANDLERS[signal_number]:
             _signal_module.signal(signal_number, _handle)
             _HANDLED_SIGNALS.add(signal_number)
-            installed_numbers.append(signal_number)
-    return installed_numbers
+            handled_signal_numbers.append(signal_number)
+    return handled_signal_numbers
 
 
 def remove_handlers(numbers: Iterable[int]) -> None:
@@ -227,8 +227,8 @@ def handling_signals(
             finalization, and ignored during it.
     """
     global _command_depth, _end_process
-    installed_numbers = install_handlers(REASONS) if in_main_thread() else []
-    if installed_numbers:
+    handled_signal_numbers = install_handlers(REASONS) if in_main_thread() else []
+    if handled_signal_numbers:
         _end_process = end_process
         if to_the_end:  # registered first, so that it is called last
             atexit.register(_ignore_handled)
@@ -239,18 +239,18 @@ def handling_signals(
         _command_depth -= 1
         if not to_the_end:
             _end_process = None
-            remove_handlers(installed_numbers)
+            remove_handlers(handled_signal_numbers)
 
 
 @contextlib.contextmanager
 def raising_signals() -> Iterator[None]:
     """Make signals raise exceptions inside this context, instead of ending the process."""
     global _end_process
-    end_process, _end_process = _end_process, None
+    outer_end_process, _end_process = _end_process, None
     try:
         yield
     finally:
-        _end_process = end_process
+        _end_process = outer_end_process
 
 
 def _ignore_handled() -> None:
@@ -324,15 +324,15 @@ def delaying_interrupt(*, heard: bool = False) -> Iterator[None]:
         yield
         return
     _finishing_depth += 1
-    installed_numbers: list[int] = []
+    handled_signal_numbers: list[int] = []
     if not heard:
         add_listener(hears)
-        installed_numbers = install_handlers((int(signal.SIGINT),))
+        handled_signal_numbers = install_handlers((int(signal.SIGINT),))
     try:
         yield
     finally:
         _finishing_depth -= 1
-        remove_handlers(installed_numbers)
+        remove_handlers(handled_signal_numbers)
         remove_listener(hears)
     if reasons:
         raise Signalled(reasons[0])

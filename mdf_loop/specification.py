@@ -123,8 +123,10 @@ class RunControls(Struct, frozen=True):
     @property
     def can_run_in_one_call(self) -> bool:
         """True if an evaluation may run in one call, because no option needs control during it."""
-        is_observed = callable(self.progress) or self.checkpoint_path is not None or self.watches
-        return not is_observed and (self.time_limit is None or self.time_limit > 1.0)
+        is_controlled_midway = (
+            callable(self.progress) or self.checkpoint_path is not None or self.watches
+        )
+        return not is_controlled_midway and (self.time_limit is None or self.time_limit > 1.0)
 
     @property
     def checkpoint_path(self) -> Path | None:
@@ -182,10 +184,15 @@ class RunSpecification(Struct, frozen=True):
     @property
     def program_options(self) -> Hashable:
         """Hashable key of all options that determine the run's programs for given input types."""
-        selection, stepping_mode = self.selection, None
+        recording_selection, stepping_mode = self.selection, None
         if self.steps is not None:
             stepping_mode = (self.dt is not None, self.execution_list)
-        return selection.extra_names, selection.only, self.controls.watches, stepping_mode
+        return (
+            recording_selection.extra_names,
+            recording_selection.only,
+            self.controls.watches,
+            stepping_mode,
+        )
 
     @property
     def is_new_run(self) -> bool:
@@ -224,8 +231,8 @@ def specify(options: RunOptions) -> RunSpecification:
     """
     if _has_only_inputs(options):  # fast path for the most frequent call
         return RunSpecification(Values(arguments.inputs(options.inputs)))
-    sharing = checked_sharing(options)
-    if sharing is not None:  # its store takes the place of a checkpoint
+    cluster_options = checked_sharing(options)
+    if cluster_options is not None:  # its store takes the place of a checkpoint
         options = replace(options, resume=None)
     arguments.word(options.engine, "engine", ENGINES)
     spec = RunSpecification(
@@ -234,7 +241,7 @@ def specify(options: RunOptions) -> RunSpecification:
         _build_controls(options),
         None if options.steps is None else arguments.positive_integer(options.steps, "steps"),
         _checked_time_step(options.dt),
-        sharing=sharing,
+        sharing=cluster_options,
         options=replace(
             options,
             **_OPTIONS_CHECKED_ELSEWHERE,
@@ -280,18 +287,20 @@ def _build_values(options: RunOptions) -> Values:
 def _build_selection(options: RunOptions) -> Selection:
     """Return the selection of recorded values from the options of a run, with checked types."""
     recorded_names = arguments.names(options.record, "record")
-    only, when, reduce = options.only, options.when, options.reduce
-    every = (
+    only_names, recording_condition, reductions = options.only, options.when, options.reduce
+    recording_interval = (
         options.every
         if options.steps is None
         else arguments.positive_integer(options.every, "every")
     )
     return Selection(
         recorded_names,
-        None if only is None else arguments.names(only, "only"),
-        every,
-        None if when is None else arguments.text(when, "when", "when='node.port'"),
-        {} if reduce is None else _parse_reductions(reduce),
+        None if only_names is None else arguments.names(only_names, "only"),
+        recording_interval,
+        None
+        if recording_condition is None
+        else arguments.text(recording_condition, "when", "when='node.port'"),
+        {} if reductions is None else _parse_reductions(reductions),
         checked_over_trials(options.over_trials, options.by),
     )
 
@@ -313,7 +322,11 @@ def _parse_reduction_words(argument: Any, what: str) -> tuple[str, ...]:
 
 def _build_controls(options: RunOptions) -> RunControls:
     """Return the limits and checkpoints of a run from its options, with checked values."""
-    time_limit, nan, checkpoint_seconds = options.time_limit, options.nan, options.checkpoint_every
+    time_limit, nan_reaction, checkpoint_seconds = (
+        options.time_limit,
+        options.nan,
+        options.checkpoint_every,
+    )
     checkpoint, resume = options.checkpoint, options.resume
     if resume is True:
         raise InputError(
@@ -322,7 +335,7 @@ def _build_controls(options: RunOptions) -> RunControls:
         )
     return RunControls(
         None if time_limit is None else seconds(time_limit, "the time limit"),
-        None if nan is None else arguments.word(nan, "nan", NAN_REACTIONS),
+        None if nan_reaction is None else arguments.word(nan_reaction, "nan", NAN_REACTIONS),
         options.progress,
         None if checkpoint is None else path_of(checkpoint, "the checkpoint"),
         DEFAULT_CHECKPOINT_SECONDS

@@ -44,9 +44,9 @@ def squares(counter: Any, key: Any) -> Any:
         x = _swap_halves(y * y + y)
         x = _swap_halves(x * x + z)
         x = _swap_halves(x * x + y)
-        rotated_words = x * x + z
-        x = _swap_halves(rotated_words)
-        return rotated_words + ((x * x + y) >> np.uint64(32))
+        mixed_words = x * x + z
+        x = _swap_halves(mixed_words)
+        return mixed_words + ((x * x + y) >> np.uint64(32))
 
 
 def _swap_halves(x: Any) -> Any:
@@ -111,10 +111,10 @@ def _normal(words: Any) -> Any:
 
 def _inverse(twice: Any) -> Any:
     """Return the standard normal quantile at u, computed from `twice` = 2u."""
-    iterated_root = (2.0 - twice) * twice
+    tail_product_root = (2.0 - twice) * twice
     for _ in range(4):
-        iterated_root = np.sqrt(iterated_root)
-    scaled_root = iterated_root * SCALE + SHIFT
+        tail_product_root = np.sqrt(tail_product_root)
+    scaled_root = tail_product_root * SCALE + SHIFT
     return (twice - 1.0) * (
         polynomial(scaled_root, HALF_NUMERATOR) / polynomial(scaled_root, DENOMINATOR)
     )
@@ -141,10 +141,10 @@ def exponential(uniforms: Any) -> Any:
     With s = u ** (1/64), by six square roots, and t = (1 - s) / (1 + s), -log(u) is 128 atanh(t). The series
     of atanh converges fast, since t is below 0.28.
     """
-    iterated_root = _cast(uniforms, np.float64)
+    uniform_root = _cast(uniforms, np.float64)
     for _ in range(SQUARE_ROOT_COUNT):
-        iterated_root = np.sqrt(iterated_root)
-    atanh_argument = (1.0 - iterated_root) / (iterated_root + 1.0)
+        uniform_root = np.sqrt(uniform_root)
+    atanh_argument = (1.0 - uniform_root) / (uniform_root + 1.0)
     return polynomial(atanh_argument * atanh_argument, ATANH_COEFFICIENTS) * (
         atanh_argument * 2.0 ** (SQUARE_ROOT_COUNT + 1)
     )
@@ -248,7 +248,7 @@ def _mix(x: Any) -> Words:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _draw_digits(choices: Words, *, odd: bool) -> Words:
+def _draw_digits(random_words: Words, *, odd: bool) -> Words:
     """Convert each random word to a number with eight distinct hexadecimal digits 1 to 15.
 
     Two such numbers form the key of a random stream.
@@ -257,38 +257,40 @@ def _draw_digits(choices: Words, *, odd: bool) -> Words:
     place later.
 
     Args:
-        choices: Random words that determine the digits.
+        random_words: Random words that determine the digits.
         odd: True if the last digit must be odd.
     """
-    remaining_digits = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(choices))
-    first_digit_index = np.arange(len(choices)) * (_DIGIT_BASE - 1)
-    digits = np.zeros(len(choices), np.uint64)
+    remaining_digits = np.tile(np.arange(1, _DIGIT_BASE, dtype=np.uint8), len(random_words))
+    first_digit_index = np.arange(len(random_words)) * (_DIGIT_BASE - 1)
+    digits = np.zeros(len(random_words), np.uint64)
     for digit_place in range(8):
         if odd and digit_place == 7:
-            digit_index, choices = _pick_odd(
-                remaining_digits, first_digit_index + digit_place, choices
+            digit_index, random_words = _pick_odd(
+                remaining_digits, first_digit_index + digit_place, random_words
             )
         else:
             remaining_count = np.uint64(_DIGIT_BASE - 1 - digit_place)
-            next_choices = choices // remaining_count
+            next_random_words = random_words // remaining_count
             digit_index = (
                 first_digit_index
                 + digit_place
-                + (choices - next_choices * remaining_count).astype(np.int64)
+                + (random_words - next_random_words * remaining_count).astype(np.int64)
             )
-            choices = next_choices
+            random_words = next_random_words
         drawn_digit = remaining_digits[digit_index]
         remaining_digits[digit_index] = remaining_digits[first_digit_index + digit_place]
         digits = digits * np.uint64(_DIGIT_BASE) + drawn_digit
     return digits
 
 
-def _pick_odd(remaining_digits: Any, first_digit_index: Any, choices: Words) -> tuple[Any, Words]:
+def _pick_odd(
+    remaining_digits: Any, first_digit_index: Any, random_words: Words
+) -> tuple[Any, Words]:
     """Pick a random odd digit among the remaining digits of each key.
 
-    Return its position and the rest of `choices`.
+    Return its position and the rest of `random_words`.
     """
     is_odd = remaining_digits[first_digit_index[:, np.newaxis] + np.arange(8)] % 2 == 1
-    choices, odd_digit_rank = np.divmod(choices, is_odd.sum(axis=1).astype(np.uint64))
+    random_words, odd_digit_rank = np.divmod(random_words, is_odd.sum(axis=1).astype(np.uint64))
     is_beyond_rank = np.cumsum(is_odd, axis=1) > odd_digit_rank[:, np.newaxis].astype(np.int64)
-    return first_digit_index + np.argmax(is_beyond_rank, axis=1), choices
+    return first_digit_index + np.argmax(is_beyond_rank, axis=1), random_words

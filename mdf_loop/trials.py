@@ -92,12 +92,15 @@ def _parse_trials(argument: Any) -> tuple[int, ...] | range:
         return range(int(argument))
     trial_numbers = argument if isinstance(argument, range) else _list_integers(argument)
     is_range = isinstance(trial_numbers, range)  # may be long, and has no duplicates
-    checked_numbers = (
+    checked_trial_numbers = (
         (trial_numbers[0], trial_numbers[-1]) if is_range and trial_numbers else trial_numbers
     )
-    extreme_numbers = (min(checked_numbers, default=-1), max(checked_numbers, default=-1))
+    extreme_trial_numbers = (
+        min(checked_trial_numbers, default=-1),
+        max(checked_trial_numbers, default=-1),
+    )
     has_repetitions = not is_range and len(set(trial_numbers)) < len(trial_numbers)
-    if extreme_numbers[0] < 0 or extreme_numbers[1] > MAX_TRIALS or has_repetitions:
+    if extreme_trial_numbers[0] < 0 or extreme_trial_numbers[1] > MAX_TRIALS or has_repetitions:
         raise InputError(
             f"trials must be how many there are, or their numbers, each once: not {argument!r}"[
                 :200

@@ -77,6 +77,6 @@ def _take_from_pool(size: int) -> npt.NDArray[np.uint8] | None:
 
 def free_pool() -> bool:
     """Free the pooled memory of deleted arrays, and return True if there was any."""
-    has_memory = bool(_POOL)
+    has_pooled_memory = bool(_POOL)
     _POOL.clear()
-    return has_memory
+    return has_pooled_memory

@@ -269,14 +269,14 @@ class Variate(Struct, frozen=True):
         bound_arguments.apply_defaults()
         values = list(bound_arguments.arguments.values())
         size = None if self.shape == "none" else values.pop()
-        operands, numbers = [], []
+        operands, numeric_operands = [], []
         for parameter, value in zip(signature.parameters.values(), values, strict=False):
             operand = parameter.default if value is None else value
             if operand is not None and parameter.annotation != "int":
                 operand = convert(operand)
-                numbers.append(operand)
+                numeric_operands.append(operand)
             operands.append(operand)
-        shape = shape_of(None, *numbers) if size is None or self.draws_rows else ()
+        shape = shape_of(None, *numeric_operands) if size is None or self.draws_rows else ()
         return (shape if size is None else (*shape_of(size), *shape), *operands)
 
 

@@ -60,11 +60,11 @@ def describe_schedule(loop: LoopOutline) -> list[str]:
     if body is None or loop.kind != "over time" or not body.is_scheduled:
         return []
     termination_texts = [text.removeprefix("each evaluation ") for text in body.termination]
-    descriptions = [
+    schedule_lines = [
         f"an evaluation {text}" for text in termination_texts or ["ends when all nodes have run"]
     ]
     if body.counted_events:
-        descriptions += wrap_text(
+        schedule_lines += wrap_text(
             f"counted: {', '.join(body.counted_events)}", MAX_COUNTED_EVENTS_LINE_LENGTH
         )
-    return descriptions
+    return schedule_lines

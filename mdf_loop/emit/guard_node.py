@@ -35,10 +35,10 @@ def write_guard(scope: OnnxScope, guard: Guard) -> None:
     failure_index = scope.append_int64_node("Cast", condition_is_false, to=element_type("int64"))
     if is_sequence(guard.value.dtype):
         extended_sequence = _append_member(scope, guard, guarded_value)
-        inserted_position = scope.append_int64_node(
+        erased_position = scope.append_int64_node(
             "Add", scope.append_int64_node("SequenceLength", guarded_value), failure_index
         )
-        _append_failing(scope, guard, "SequenceErase", [extended_sequence, inserted_position])
+        _append_failing(scope, guard, "SequenceErase", [extended_sequence, erased_position])
     else:
         _append_failing(
             scope, guard, "Gather", [_unsqueeze(scope, guarded_value), failure_index], axis=0

@@ -34,9 +34,9 @@ def _build_branch(outer: OnnxScope, choice: If, branch: Branch, write: WriteOps)
     branch_scope = OnnxScope(outer.writer, ())
     write(branch_scope, branch.ops)
     graph_outputs: list[oir.Value] = []
-    earlier_outputs: set[Value] = set()
+    branch_outputs_so_far: set[Value] = set()
     for branch_output in branch.outputs:
-        graph_outputs.append(branch_scope.graph_output(branch_output, earlier_outputs))
-        earlier_outputs.add(branch_output)
+        graph_outputs.append(branch_scope.graph_output(branch_output, branch_outputs_so_far))
+        branch_outputs_so_far.add(branch_output)
     graph_name = outer.writer.new_name(choice.name or "branch")
     return oir.Graph([], graph_outputs, nodes=branch_scope.onnx_nodes, name=graph_name)

@@ -141,7 +141,7 @@ def _build_body(writer: ModelWriter, loop_parts: LoopParts, write: WriteOps) -> 
             where=loop.where,
         )
     write(body_scope, loop.ops)
-    extra_inputs = loop_parts.extra_carried.body_inputs()
+    extra_carried_inputs = loop_parts.extra_carried.body_inputs()
     if loop.condition is None or loop.condition_out is None:
         continue_condition = writer.onnx_values[loop.condition_in]
     else:
@@ -155,7 +155,7 @@ def _build_body(writer: ModelWriter, loop_parts: LoopParts, write: WriteOps) -> 
     if not body_scope.onnx_nodes:
         continue_condition = body_scope.append_copy(continue_condition)
     return oir.Graph(
-        [*body_inputs, *extra_inputs],
+        [*body_inputs, *extra_carried_inputs],
         [continue_condition, *carried_outputs, *recorded_outputs],
         nodes=body_scope.onnx_nodes,
         name=writer.new_name(loop.name or "body"),
@@ -222,18 +222,18 @@ class _RecordedRows:
 
     def define_stacks(self) -> list[oir.Value]:
         """Define the Loop node's outputs for recorded values: stacks of rows, then stacks of shapes."""
-        stack_values = []
+        recording_stacks = []
         for recording in self.stacked_recordings:
             if recording in self.compared_recordings:
-                stack_value = recording.stack
+                recording_stack = recording.stack
                 self.raw_stacks[recording] = self._new_value(
-                    "rows", stack_value.dtype, stack_value.shape
+                    "rows", recording_stack.dtype, recording_stack.shape
                 )
                 self.shape_stacks[recording] = self._new_value("shapes", "int64", None)
-                stack_values.append(self.raw_stacks[recording])
+                recording_stacks.append(self.raw_stacks[recording])
             else:
-                stack_values.append(self.outer_scope.define_value(recording.stack))
-        return stack_values + list(self.shape_stacks.values())
+                recording_stacks.append(self.outer_scope.define_value(recording.stack))
+        return recording_stacks + list(self.shape_stacks.values())
 
     def _new_value(self, label: str, dtype: str, shape: Shape) -> oir.Value:
         """Return a new ONNX value without a counterpart in the program."""
@@ -243,15 +243,19 @@ class _RecordedRows:
     def append_row_shape_checks(self) -> None:
         """Append nodes after the loop that fail if rows of a recorded output differ in shape."""
         outer_scope, add_constant = self.outer_scope, self.outer_scope.writer.constant
-        for recording, raw_stack in self.raw_stacks.items():
+        for recording, unchecked_row_stack in self.raw_stacks.items():
             zero, one = add_constant(np.array([0])), add_constant(np.array([1]))
             stack_shape = row_shapes.append_shape_check(
-                outer_scope.append_int64_node, zero, one, raw_stack, self.shape_stacks[recording]
+                outer_scope.append_int64_node,
+                zero,
+                one,
+                unchecked_row_stack,
+                self.shape_stacks[recording],
             )
             stack_value = outer_scope.define_value(recording.stack)
             check_path = f"{self.loop.where} rows of: {recording.name or recording.row.name}"
             node_name = outer_scope.append_node(
-                "Reshape", [raw_stack, stack_shape], [stack_value], where=check_path
+                "Reshape", [unchecked_row_stack, stack_shape], [stack_value], where=check_path
             )
             outer_scope.writer.node_registry.recording_by_node_name[node_name] = (
                 self.loop,

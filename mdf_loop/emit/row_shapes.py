@@ -66,7 +66,7 @@ def append_shape_check(
     row_shapes = append_int64_node(
         "Concat", recorded_shapes, first_row_shape, axis=0
     )  # never empty
-    shape_distances = append_int64_node(
+    summed_extent_differences = append_int64_node(
         "ReduceSum",
         append_int64_node("Abs", append_int64_node("Sub", row_shapes, first_row_shape)),
         one,
@@ -75,11 +75,11 @@ def append_shape_check(
     farthest_row_shape = append_int64_node(
         "Gather",
         row_shapes,
-        append_int64_node("ArgMax", shape_distances, axis=0, keepdims=0),
+        append_int64_node("ArgMax", summed_extent_differences, axis=0, keepdims=0),
         axis=0,
     )
     shape_difference = append_int64_node(
-        "Min", append_int64_node("ReduceMax", shape_distances), one
+        "Min", append_int64_node("ReduceMax", summed_extent_differences), one
     )
     # If all rows are empty, an extent of 0 would fit any shape.
     row_extents = append_int64_node("Max", farthest_row_shape, shape_difference)

@@ -328,11 +328,11 @@ def _define_outputs(
         _is_unaligned(recording.row) for recording in stacked_recordings
     ]
     for output, is_copied in zip(body_outputs, copy_flags, strict=True):
-        distinct_output = (
+        unshared_output = (
             body_scope.append_copy(output) if is_copied or output in returned_values else output
         )
-        returned_values.add(distinct_output)
-        yield distinct_output
+        returned_values.add(unshared_output)
+        yield unshared_output
 
 
 def _is_unaligned(row: Value) -> bool:

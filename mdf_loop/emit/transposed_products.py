@@ -36,8 +36,8 @@ def separate_transposed_products(model: onnx.ModelProto, op_type: str) -> None:
         def select_names(
             node: onnx.NodeProto, transposed_names: set[str] = transposed_names
         ) -> Container[str]:
-            is_separated = node.op_type == "MatMul" and _has_vector(node, rank_by_name)
-            return transposed_names if is_separated else ()
+            is_vector_product = node.op_type == "MatMul" and _has_vector(node, rank_by_name)
+            return transposed_names if is_vector_product else ()
 
         insert_copies(graph, select_names, op_type)
 

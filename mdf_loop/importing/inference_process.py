@@ -96,24 +96,24 @@ class _InferenceProcess:
         kill_timer = threading.Timer(seconds, stop)
         kill_timer.daemon = True
         kill_timer.start()
-        typed_bytes = None
+        typed_model_bytes = None
         try:
             assert worker.stdin is not None
             assert worker.stdout is not None
             write_message(worker.stdin, model)
-            typed_bytes = read_message(worker.stdout)
+            typed_model_bytes = read_message(worker.stdout)
         except BrokenPipeError:  # the process has ended
             pass
         finally:
             kill_timer.cancel()
             # This is necessary after Ctrl-C, too: a later read would return the answer for this model.
-            if typed_bytes is None:
+            if typed_model_bytes is None:
                 self.end()
-        if typed_bytes is None:
+        if typed_model_bytes is None:
             raise _UnansweredError(
                 f"does not end within {seconds:g} seconds" if has_timed_out.is_set() else "crashes"
             )
-        return typed_bytes
+        return typed_model_bytes
 
     def end(self) -> None:
         """End the worker process by killing it, if it is a child of the current process."""

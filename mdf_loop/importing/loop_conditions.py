@@ -108,20 +108,24 @@ class _TrueValues(Struct, frozen=True):
     def values_in_body(self, body: onnx.GraphProto, *true_names: str) -> _TrueValues:
         """Return the always-true values of a body graph, provided that `true_names` are true."""
         input_names = {value.name for value in body.input}
-        body_true_names = (self.true_names - input_names) | frozenset(true_names)
-        return _TrueValues(Facts(body, self.facts.version, self.facts), body_true_names)
+        true_value_names = (self.true_names - input_names) | frozenset(true_names)
+        return _TrueValues(Facts(body, self.facts.version, self.facts), true_value_names)
 
     def is_always_true(self, name: str) -> bool:
         """Return True if the value is true in every run."""
-        defining_facts = self.facts.defining_facts(name)
+        defining_graph_facts = self.facts.defining_facts(name)
         if name in self.true_names and (
-            defining_facts is None or name not in defining_facts.producer_by_name
+            defining_graph_facts is None or name not in defining_graph_facts.producer_by_name
         ):
             return True
         constant_array = self.facts.constant_array(name)
         if constant_array is not None:
             return bool(constant_array.astype(bool).all())
-        producer = defining_facts.producer_by_name.get(name) if defining_facts is not None else None
+        producer = (
+            defining_graph_facts.producer_by_name.get(name)
+            if defining_graph_facts is not None
+            else None
+        )
         return producer is not None and not producer.domain and self._returns_true(producer, name)
 
     def _returns_true(self, node: onnx.NodeProto, name: str) -> bool:
@@ -209,7 +213,7 @@ def _loops_in_function(
             continue
         body_metadata = body_contents[0].get("metadata") or {}
         if body_metadata.get(LOOP_CONDITION) in INTERPRETATIONS and body_metadata.get("outputs"):
-            condition_output, interpretation = (
+            condition_output, condition_interpretation = (
                 str(body_metadata["outputs"][0]),
                 body_metadata[LOOP_CONDITION],
             )
@@ -218,6 +222,6 @@ def _loops_in_function(
                 function_path,
                 condition_output,
                 function_arguments.get("M") is not None,
-                interpretation,
+                condition_interpretation,
             )
         yield from _loops_in_graph(body_contents[0], f"{function_path}.args.{argument_name}")

@@ -29,17 +29,17 @@ def refuse_conflicts(options: RunOptions) -> None:
     Raises:
         InputError: The message names the option.
     """
-    modes = _modes_of(options)
+    run_modes = _modes_of(options)
     for field in _CONDITIONAL_FIELDS:
         if not _is_given(field, options):
             continue
-        _refuse_missing(field, options, modes)
-        for mode in modes:
-            phrase = field.option.conflicts.get(mode)
+        _refuse_missing(field, options, run_modes)
+        for run_mode in run_modes:
+            phrase = field.option.conflicts.get(run_mode)
             if isinstance(phrase, Mapping):
                 phrase = phrase.get(getattr(options, field.name))
             if phrase is not None:
-                raise InputError(mode.format(phrase), hint=_HINTS[mode])
+                raise InputError(run_mode.format(phrase), hint=_HINTS[run_mode])
 
 
 def _is_given(field: Field, options: RunOptions) -> bool:
@@ -60,19 +60,21 @@ def _modes_of(options: RunOptions) -> tuple[str, ...]:
     Each kind is represented by the error text for options that it does not support, such as
     `ON_CLUSTER`.
     """
-    is_used = {
+    selection_by_mode = {
         IN_ENGINE: options.engine == "modeci",
         ON_CLUSTER: options.cluster is not None,
         OVER_TRIALS: bool(options.over_trials),
     }
-    return tuple(mode for mode, used in is_used.items() if used)
+    return tuple(mode for mode, is_selected in selection_by_mode.items() if is_selected)
 
 
 def _refuse_missing(field: Field, options: RunOptions, modes: Container[str]) -> None:
     """Raise an error if an option needs one of several others, and none of them is given."""
-    needs = field.option.needs
-    if needs is None or any(_is_given(_FIELDS[name], options) for name in needs.names):
+    needed_options = field.option.needs
+    if needed_options is None or any(
+        _is_given(_FIELDS[name], options) for name in needed_options.names
+    ):
         return
-    if needs is NEEDS_STEPS and IN_ENGINE in modes:
+    if needed_options is NEEDS_STEPS and IN_ENGINE in modes:
         return  # one evaluation of this engine has a time step, too
-    raise InputError(needs.message.format(field.name), hint=needs.hint)
+    raise InputError(needed_options.message.format(field.name), hint=needed_options.hint)

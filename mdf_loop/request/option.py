@@ -174,8 +174,8 @@ def takes_options(
                 raise
 
         signature = inspect.signature(method)
-        owner_parameter = next(iter(signature.parameters.values()))
-        parameters = [owner_parameter, *(option_field.parameter for option_field in fields)]
+        self_parameter = next(iter(signature.parameters.values()))
+        parameters = [self_parameter, *(option_field.parameter for option_field in fields)]
         signature = signature.replace(parameters=parameters)
         vars(call).update(__signature__=signature)
         call.__doc__ = _insert_options(method.__doc__ or "", fields)

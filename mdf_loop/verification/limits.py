@@ -49,10 +49,10 @@ class Limits:
         if self._check_count % STEPS_PER_MEMORY_CHECK == 0:
             _check_memory()
         self._check_count += 1
-        is_share_used_up = (
+        is_engine_time_over = (
             time.monotonic() > self._start_time + ENGINE_SHARE_OF_TIME_LIMIT * self._seconds
         )
-        return StopReason.TIME_LIMIT if is_share_used_up else None
+        return StopReason.TIME_LIMIT if is_engine_time_over else None
 
     def check_interpreter(self) -> None:
         """Raise an error if the interpreter run exceeds the time limit or the memory limit.

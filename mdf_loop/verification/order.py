@@ -25,7 +25,7 @@ def describe_random_order(document: Document) -> list[str]:
     edge_count_by_port = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
     layer_by_node = _node_layers(graph)
     port_by_key = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    descriptions = [
+    random_order_descriptions = [
         f"{node}.{port} ({edge_count_by_port[node, port]} edges)"
         for (node, port), input_port in port_by_key.items()
         if edge_count_by_port[node, port] > (1 if input_port.reduce == "overwrite" else 2)
@@ -33,10 +33,10 @@ def describe_random_order(document: Document) -> list[str]:
     for edge in graph.edges:
         may_run_together = layer_by_node.get(edge.sender) == layer_by_node.get(edge.receiver)
         if may_run_together and edge.sender != edge.receiver:
-            descriptions.append(
+            random_order_descriptions.append(
                 f"{edge.receiver}.{edge.receiver_port} (runs together with {edge.sender})"
             )
-    return list(dict.fromkeys(descriptions))
+    return list(dict.fromkeys(random_order_descriptions))
 
 
 def _node_layers(graph: Graph) -> Mapping[str, int]:

@@ -202,16 +202,16 @@ def _verify(
         compiled_order = compiled_results.execution_list
         if compiled_order is None:  # values determine the order, so another run records it
             controls_with_remaining_time = replace(spec.controls, time_limit=limits.remaining)
-            order_run = specified_run.run_specified(
+            order_recording_run = specified_run.run_specified(
                 compiled_model.prepared,
                 replace(
                     spec.with_options(execution_list=True), controls=controls_with_remaining_time
                 ),
             )
-            if order_run.stopped_by.is_asked:
-                raise stop_exception(order_run.stopped_by)
-            compiled_order = order_run.execution_list or ()
-            if order_run.stopped_by is StopReason.TIME_LIMIT:
+            if order_recording_run.stopped_by.is_asked:
+                raise stop_exception(order_recording_run.stopped_by)
+            compiled_order = order_recording_run.execution_list or ()
+            if order_recording_run.stopped_by is StopReason.TIME_LIMIT:
                 notes.append(
                     f"the time limit of the comparison was over: the order of nodes was compared in {len(compiled_order)} steps"
                 )
@@ -343,12 +343,12 @@ def _nothing_to_compare_error(failure: LoopError | None, document: Document) -> 
 
 def _with_result_names(document: Document, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the engine's values by `node.port`, and also by the names of the model's outputs."""
-    items_by_output_name = named_items(document).items()
+    named_output_items = named_items(document).items()
     return {
         **arrays,
         **{
             output_name: arrays[output_item.name]
-            for output_name, output_item in items_by_output_name
+            for output_name, output_item in named_output_items
             if output_item.name in arrays
         },
     }

@@ -146,15 +146,15 @@ def _operator_layouts(
     rankdir = request.rankdir or "TB"
     max_depth = _max_depth(graph)
     path_length = flow_length(flow_of(graph))
-    open_depths = (
+    expansion_depths = (
         [request.open_depth]
         if request.open_depth is not None
         else [None, *range(max_depth - 1, -1, -1)]
     )
-    for open_depth in open_depths:
-        view = replace(request.view, detail=OPERATORS_DETAIL, open_depth=open_depth)
+    for expansion_depth in expansion_depths:
+        view = replace(request.view, detail=OPERATORS_DETAIL, open_depth=expansion_depth)
         layout = _choose_bands(PictureLayout(view, rankdir), request, path_length, build_canvas)
-        depth_remark = "" if open_depth is None else _depth_remark(open_depth)
+        depth_remark = "" if expansion_depth is None else _depth_remark(expansion_depth)
         yield replace(
             layout, note=_operators_note(graph, layout, request, node_count) + depth_remark
         )
@@ -194,10 +194,10 @@ def _choose_bands(
     if request.band_count is not None:
         return replace(layout, view=replace(layout.view, band_count=request.band_count))
     aspect_ratio_errors: dict[int, float] = {}
-    band_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
+    column_count = max(1, round(math.sqrt(flow_length_of_graph / BAND_WIDTH / BANDS_ASPECT_RATIO)))
     for _ in range(_BAND_ATTEMPTS):
         extent = build_canvas(
-            replace(layout, view=replace(layout.view, band_count=band_count))
+            replace(layout, view=replace(layout.view, band_count=column_count))
         ).extent()
         flow_extent, cross_extent = extent.height, extent.width
         if layout.rankdir == "LR":
@@ -205,15 +205,15 @@ def _choose_bands(
         desired_aspect_ratio = (
             1 / BANDS_ASPECT_RATIO if layout.rankdir == "LR" else BANDS_ASPECT_RATIO
         )
-        aspect_ratio_errors[band_count] = abs(
+        aspect_ratio_errors[column_count] = abs(
             math.log(cross_extent / flow_extent / desired_aspect_ratio)
         ) + max(0.0, extent.width - MAX_BANDS_WIDTH)
         next_band_count = max(
-            1, round(band_count * math.sqrt(desired_aspect_ratio * flow_extent / cross_extent))
+            1, round(column_count * math.sqrt(desired_aspect_ratio * flow_extent / cross_extent))
         )
         if next_band_count in aspect_ratio_errors:
             break
-        band_count = next_band_count
+        column_count = next_band_count
     return replace(
         layout,
         view=replace(

@@ -44,19 +44,19 @@ def cut_into_bands(flow: Flow, band_count: int) -> Bands:
         min(int(position * band_count / total_length), band_count - 1)
         for position in chain_positions
     ]
-    band_by_interval = {
-        interval: band for band, interval in enumerate(sorted(set(interval_by_chain)))
+    column_by_interval = {
+        interval: column for column, interval in enumerate(sorted(set(interval_by_chain)))
     }
-    band_by_chain = tuple(band_by_interval[interval] for interval in interval_by_chain)
-    stub_numbers = count(1)
-    stub_number_by_chain: dict[int, int] = {}
+    column_by_chain = tuple(column_by_interval[interval] for interval in interval_by_chain)
+    edge_stub_numbers = count(1)
+    edge_stub_by_chain: dict[int, int] = {}
     for sender_chain, reader_chain in (*flow.links, *flow.back_links):
         if (
-            band_by_chain[sender_chain] != band_by_chain[reader_chain]
-            and sender_chain not in stub_number_by_chain
+            column_by_chain[sender_chain] != column_by_chain[reader_chain]
+            and sender_chain not in edge_stub_by_chain
         ):
-            stub_number_by_chain[sender_chain] = next(stub_numbers)
-    return Bands(band_by_chain, stub_number_by_chain)
+            edge_stub_by_chain[sender_chain] = next(edge_stub_numbers)
+    return Bands(column_by_chain, edge_stub_by_chain)
 
 
 def flow_length(flow: Flow) -> float:

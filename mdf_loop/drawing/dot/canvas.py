@@ -220,8 +220,10 @@ class Canvas:
 
     def has_edge(self, name: str) -> bool:
         """Return True if an edge of the current frame begins or ends at the node `name`."""
-        end_names = (end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head))
-        return name in end_names
+        edge_node_names = (
+            end.partition(":")[0] for tail, head, _ in self._edges for end in (tail, head)
+        )
+        return name in edge_node_names
 
     def add_invisible_edge(self, tail: str, head: str, weight: int = 1) -> None:
         """Add an invisible edge, so that Graphviz places `head` after `tail`."""

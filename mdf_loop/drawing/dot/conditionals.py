@@ -49,14 +49,14 @@ def draw_conditional(picture: Picture, box: Box, view: View) -> None:
         title = wrap_frame_title(conditional, [block_name(conditional)])
         draw_terminal_tables(picture, box, view, title)
         branches = box.scene.boxes if box.scene is not None else ()
-        path_ends_of_branches = [
+        longest_branch_paths = [
             _draw_branch(picture, box, branch, view)
             for branch in canvas.direction.stacking_order(branches)
         ]
-        canvas.keep_side_by_side([path_ends[0][0] for path_ends in path_ends_of_branches])
-        if path_ends_of_branches:
-            middle_path_ends = path_ends_of_branches[len(path_ends_of_branches) // 2]
-            straighten(canvas, picture.anchors[box.id], middle_path_ends)
+        canvas.keep_side_by_side([longest_path[0][0] for longest_path in longest_branch_paths])
+        if longest_branch_paths:
+            middle_branch_path = longest_branch_paths[len(longest_branch_paths) // 2]
+            straighten(canvas, picture.anchors[box.id], middle_branch_path)
 
 
 def _draw_branch(picture: Picture, box: Box, branch: Box, view: View) -> list[tuple[str, str]]:
@@ -67,8 +67,8 @@ def _draw_branch(picture: Picture, box: Box, branch: Box, view: View) -> list[tu
     conditional, canvas, frame = box.outline, picture.canvas, picture.anchors[box.id]
     title, body, scene = branch.outline.title, branch.outline.body, branch.scene or Scene()
     inner_wires, port_wires = branch.split_wires(scene.wires)
-    pills = [inner_box for inner_box in scene.boxes if inner_box.kind == "passed"]
-    node_boxes = scene.boxes[: len(scene.boxes) - len(pills)]
+    passed_boxes = [inner_box for inner_box in scene.boxes if inner_box.kind == "passed"]
+    node_boxes = scene.boxes[: len(scene.boxes) - len(passed_boxes)]
     with canvas.cluster(
         canvas.unused_name(conditional.owner_id, conditional.id, title),
         bold_text(title),
@@ -82,27 +82,31 @@ def _draw_branch(picture: Picture, box: Box, branch: Box, view: View) -> list[tu
     ):
         inner_scene = replace(scene, boxes=node_boxes, wires=tuple(inner_wires))
         draw_scene(picture, inner_scene, view.inside_frame())
-        names = [_draw_passed(picture, conditional, title, pill) for pill in pills]
+        names = [
+            _draw_passed(picture, conditional, title, passed_box) for passed_box in passed_boxes
+        ]
         if not scene.boxes:
             names = [draw_placeholder(canvas, conditional, body)]
     outer_wires = branch.split_wires(box.scene.wires if box.scene is not None else ())[1]
     for wire in (*outer_wires, *port_wires):
         if not wire.path:
             picture.continue_from(wire)
-    pill_ids = {pill.id for pill in pills}
+    passed_box_ids = {passed_box.id for passed_box in passed_boxes}
     input_wires = [wire for wire in port_wires if wire.path]
-    picture.draw_wires(wire for wire in input_wires if wire.target not in pill_ids)
-    path_ends = keep_body_between_tables(picture, frame, scene)
+    picture.draw_wires(wire for wire in input_wires if wire.target not in passed_box_ids)
+    longest_path = keep_body_between_tables(picture, frame, scene)
     for name in names:
         keep_between(canvas, frame, name)
     source_by_exit = {wire.target: wire.source for wire in port_wires if not wire.path}
     for result_wire in (wire for wire in outer_wires if wire.path):
-        pill_id = source_by_exit[result_wire.source]
+        result_source_id = source_by_exit[result_wire.source]
         picture.draw_wires(
-            wire for wire in input_wires if wire.target == pill_id and pill_id in pill_ids
+            wire
+            for wire in input_wires
+            if wire.target == result_source_id and result_source_id in passed_box_ids
         )
         picture.draw_wires([result_wire])
-    return path_ends or [(name, name) for name in names[:1]]
+    return longest_path or [(name, name) for name in names[:1]]
 
 
 def _draw_passed(picture: Picture, conditional: ConditionalOutline, title: str, pill: Box) -> str:

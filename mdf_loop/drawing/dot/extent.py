@@ -138,24 +138,26 @@ def label_size(label: str, min_size: tuple[float, float] | None) -> tuple[float,
 
 def _content_size(element: ElementTree.Element, font: float) -> tuple[float, float]:
     """Return the width and height in points of an HTML-like label element."""
-    line_sizes = [[_text_size(element.text, font)]]
+    part_sizes_by_line = [[_text_size(element.text, font)]]
     for child_element in element:
         match child_element.tag:
             case "BR":
-                line_sizes.append([])
+                part_sizes_by_line.append([])
             case "TABLE":
-                line_sizes[-1].append(_table_size(child_element, font))
+                part_sizes_by_line[-1].append(_table_size(child_element, font))
             case "FONT":
-                line_sizes[-1].append(
+                part_sizes_by_line[-1].append(
                     _content_size(child_element, float(child_element.get("POINT-SIZE", font)))
                 )
             case _:
-                line_sizes[-1].append(_content_size(child_element, font * 1.06))
-        line_sizes[-1].append(_text_size(child_element.tail, font))
-    width = max(sum(part_width for part_width, _ in line_size) for line_size in line_sizes)
+                part_sizes_by_line[-1].append(_content_size(child_element, font * 1.06))
+        part_sizes_by_line[-1].append(_text_size(child_element.tail, font))
+    width = max(
+        sum(part_width for part_width, _ in part_sizes) for part_sizes in part_sizes_by_line
+    )
     return width, sum(
-        max((part_height for _, part_height in line_size), default=font * _LINE_HEIGHT)
-        for line_size in line_sizes
+        max((part_height for _, part_height in part_sizes), default=font * _LINE_HEIGHT)
+        for part_sizes in part_sizes_by_line
     )
 
 

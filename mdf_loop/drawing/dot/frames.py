@@ -152,10 +152,13 @@ def _draw_back_edges(picture: Picture, box: Box) -> None:
     carried_count = len(box.outline.carried_values)
     carried_wires, delayed_wires = box.back_wires[:carried_count], box.back_wires[carried_count:]
     for wire in (*direction.stacking_order(carried_wires), *delayed_wires):
-        ((source, _),), (target, _) = picture.targets[wire.source], picture.sources[wire.target]
+        ((edge_tail, _),), (edge_head, _) = (
+            picture.targets[wire.source],
+            picture.sources[wire.target],
+        )
         picture.canvas.add_edge(
-            replace(source, side=direction.back_start_side),
-            replace(target, side=direction.back_end_side),
+            replace(edge_tail, side=direction.back_start_side),
+            replace(edge_head, side=direction.back_end_side),
             "back",
             wire.path,
             "" if wire in carried_wires[1:] else wire.label,

@@ -19,7 +19,7 @@ def draw_scene(picture: Picture, scene: Scene, view: View) -> None:
     if scene.flow is not None:
         draw_bands(picture, scene, scene.flow, view)
         return
-    node_box_ids = {ends.box_id for ends in scene.ends_by_node.values()}
+    node_box_ids = {wire_ends.box_id for wire_ends in scene.ends_by_node.values()}
     node_boxes = [box for box in scene.boxes if box.id in node_box_ids]
     cycle_by_box = _cycle_by_box(scene)
     for box in picture.canvas.direction.stacking_order(node_boxes):
@@ -32,8 +32,8 @@ def draw_scene(picture: Picture, scene: Scene, view: View) -> None:
     for wire in scene.wires:
         if wire.edge is not None:
             picture.draw_edge(wire, scene.ends_by_node, view)
-    pills = [box for box in scene.boxes if box.id not in node_box_ids]
-    draw_pills(picture, pills, scene.wires, view)
+    model_port_boxes = [box for box in scene.boxes if box.id not in node_box_ids]
+    draw_pills(picture, model_port_boxes, scene.wires, view)
 
 
 def _cycle_by_box(scene: Scene) -> dict[int, tuple[str, ...]]:

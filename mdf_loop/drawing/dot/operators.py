@@ -63,22 +63,26 @@ def draw_chain(picture: Picture, box: Box, view: View) -> None:
 def draw_bands(picture: Picture, scene: Scene, flow: Flow, view: View) -> None:
     """Draw a graph in columns (bands) of boxes, with one box for each chain of operators."""
     bands = cut_into_bands(flow, view.band_count if view.nesting_depth == 0 else 1)
-    chain_boxes, pills = scene.boxes[: len(flow.chains)], scene.boxes[len(flow.chains) :]
+    chain_boxes, model_port_boxes = scene.boxes[: len(flow.chains)], scene.boxes[len(flow.chains) :]
     chain_by_box = {box.id: k for k, box in enumerate(chain_boxes)}
     chain_by_node = {
-        node_id: chain_by_box[ends.box_id] for node_id, ends in scene.ends_by_node.items()
+        node_id: chain_by_box[wire_ends.box_id] for node_id, wire_ends in scene.ends_by_node.items()
     }
     for band in range(bands.count):
-        chains = [k for k, chain_band in enumerate(bands.band_by_chain) if chain_band == band]
-        label = _band_label(band, [flow.chains[k] for k in chains])
+        chain_indices = [
+            k for k, chain_band in enumerate(bands.band_by_chain) if chain_band == band
+        ]
+        label = _band_label(band, [flow.chains[k] for k in chain_indices])
         with picture.canvas.band_frame(bands.count, label, scene.path):
-            for k in picture.canvas.direction.stacking_order(chains):
+            for k in picture.canvas.direction.stacking_order(chain_indices):
                 picture.draw_box(chain_boxes[k], view)
             _draw_band_edges(picture, scene, band, bands, chain_by_node, view)
-            pills_of_band = [
-                pill for pill in pills if chain_by_node[pill.outline.node_id] in chains
+            band_port_boxes = [
+                port_box
+                for port_box in model_port_boxes
+                if chain_by_node[port_box.outline.node_id] in chain_indices
             ]
-            draw_pills(picture, pills_of_band, scene.wires, view)
+            draw_pills(picture, band_port_boxes, scene.wires, view)
 
 
 def _band_label(band: int, chains: Sequence[tuple[NodeOutline, ...]]) -> str:
@@ -124,16 +128,19 @@ def _draw_band_edges(
 
 def _draw_stub(picture: Picture, number: int, side: str) -> str:
     """Draw a numbered end of an edge that is cut between two columns, and return its DOT name."""
-    stub_name = picture.canvas.unused_name(f"cut {number} {side}")
-    stub_label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
+    edge_stub_name = picture.canvas.unused_name(f"cut {number} {side}")
+    edge_stub_label = f"{number} ▸" if side == "leaves" else f"▸ {number}"
     picture.canvas.add_auxiliary_node(
-        stub_name,
+        edge_stub_name,
         style_text(
-            stub_label, size=SMALL_FONT_SIZE, color=LINE_STYLES["cut"].attributes["color"], tag="B"
+            edge_stub_label,
+            size=SMALL_FONT_SIZE,
+            color=LINE_STYLES["cut"].attributes["color"],
+            tag="B",
         ),
         shape="plaintext",
         margin="0.02,0.0",
         width="0.1",
         height="0.15",
     )
-    return stub_name
+    return edge_stub_name

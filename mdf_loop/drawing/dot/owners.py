@@ -52,9 +52,9 @@ def _draw_wires(picture: Picture, box: Box, scene: Scene, formulas: list[Box]) -
     wires = sorted(scene.wires, key=lambda wire: positions.get(wire.target, -1))
     inner_wires, port_wires = box.split_wires(wires)
     picture.draw_wires(inner_wires)
-    entries = {port.id for port in box.left_ports if port is not None}
+    entry_port_ids = {port.id for port in box.left_ports if port is not None}
     for wire in port_wires:
-        if wire.source in entries:
+        if wire.source in entry_port_ids:
             picture.continue_to(wire)
         else:
             picture.continue_from(wire)
@@ -84,20 +84,20 @@ def _formula_tables(node: NodeOutline, formula_boxes: list[Box]) -> list[list[Bo
     blocks = {block.id: block for block in node.blocks}
     names_read = {box.outline.id: box.outline.names_read for box in formula_boxes}
     names_read |= {name: _names_read(block) for name, block in blocks.items()}
-    stage_by_name: dict[str, int] = {}
+    frame_count_by_name: dict[str, int] = {}
 
     def stage(name: str, visiting: frozenset[str] = frozenset()) -> int:
         if name in visiting or name not in names_read:
             return 0
-        if name not in stage_by_name:
-            stages = (stage(read_name, visiting | {name}) for read_name in names_read[name])
-            stage_by_name[name] = max(stages, default=0) + (name in blocks)
-        return stage_by_name[name]
+        if name not in frame_count_by_name:
+            frame_counts = (stage(read_name, visiting | {name}) for read_name in names_read[name])
+            frame_count_by_name[name] = max(frame_counts, default=0) + (name in blocks)
+        return frame_count_by_name[name]
 
-    boxes_by_stage: dict[int, list[Box]] = {}
+    boxes_by_frame_count: dict[int, list[Box]] = {}
     for box in formula_boxes:
-        boxes_by_stage.setdefault(stage(box.outline.id), []).append(box)
-    return [boxes for _, boxes in sorted(boxes_by_stage.items())]
+        boxes_by_frame_count.setdefault(stage(box.outline.id), []).append(box)
+    return [boxes for _, boxes in sorted(boxes_by_frame_count.items())]
 
 
 def _names_read(block: Block) -> frozenset[str]:

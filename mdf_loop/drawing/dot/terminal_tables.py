@@ -97,25 +97,25 @@ def _vertical_table_rows(terminals: list[Terminal | None], side: int) -> Iterabl
             continue
         alignment = "RIGHT" if side == 0 else "LEFT"
         name_cell = _name_cell(terminal, alignment, HEIGHT=ROW_HEIGHT)
-        sign_cell = badge(terminal.mark_kind, 12, BADGE_SIZE, ROW_HEIGHT, PORT=f"{terminal.key}_i")
-        yield [name_cell, sign_cell][:: 1 - 2 * side]
+        badge_cell = badge(terminal.mark_kind, 12, BADGE_SIZE, ROW_HEIGHT, PORT=f"{terminal.key}_i")
+        yield [name_cell, badge_cell][:: 1 - 2 * side]
 
 
 def _horizontal_table_rows(
     terminals: list[Terminal | None], side: int, widths: list[int]
 ) -> list[list[str]]:
     """Return table rows with one column per input or output, for flow from top to bottom."""
-    name_cells, sign_cells = [], []
+    name_cells, badge_cells = [], []
     for terminal, width in zip(terminals, widths, strict=True):
         if terminal is None:
             name_cells.append(cell("", WIDTH=width, HEIGHT=ROW_HEIGHT))
-            sign_cells.append(cell("", HEIGHT=BADGE_SIZE))
+            badge_cells.append(cell("", HEIGHT=BADGE_SIZE))
             continue
         name_cells.append(_name_cell(terminal, "CENTER", WIDTH=width, HEIGHT=ROW_HEIGHT))
-        sign_cells.append(
+        badge_cells.append(
             badge(terminal.mark_kind, 12, width, BADGE_SIZE, PORT=f"{terminal.key}_i")
         )
-    return [name_cells, sign_cells][:: 1 - 2 * side]
+    return [name_cells, badge_cells][:: 1 - 2 * side]
 
 
 def _prepend_title(

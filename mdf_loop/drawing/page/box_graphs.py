@@ -12,13 +12,13 @@ def build_box_graph(scene: Scene) -> nx.DiGraph:
 
     The ends of wires outside the boxes, such as ports of the box around them, have negative numbers.
     """
-    box_id_by_end = {end: box.id for box in scene.boxes for end in box.ends}
+    box_by_wire_end = {wire_end: box.id for box in scene.boxes for wire_end in box.ends}
     graph = nx.DiGraph()
     graph.add_nodes_from(box.id for box in scene.boxes)
     graph.add_edges_from(
         (
-            box_id_by_end.get(wire.source, -wire.source),
-            box_id_by_end.get(wire.target, -wire.target),
+            box_by_wire_end.get(wire.source, -wire.source),
+            box_by_wire_end.get(wire.target, -wire.target),
         )
         for wire in scene.wires
     )

@@ -51,10 +51,10 @@ def page_scene(scene: elements.Scene, numbering: Numbering, around: str = "") ->
         if wire.source != wire.target
     )
     boxes = tuple(_page_box(box, numbering) for box in scene.boxes)
-    page = Scene(boxes, tuple(dict.fromkeys(wires)))
+    page_scene = Scene(boxes, tuple(dict.fromkeys(wires)))
     if around in ("owner", "choice"):
-        return page
-    return group_boxes(join_operators(page, numbering), numbering)
+        return page_scene
+    return group_boxes(join_operators(page_scene, numbering), numbering)
 
 
 def _page_box(box: elements.Box, numbering: Numbering) -> Box:

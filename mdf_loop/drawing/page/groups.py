@@ -55,7 +55,7 @@ def group_boxes(scene: Scene, numbering: Numbering) -> Scene:
     pill_box_ids = {box.id for box in pill_boxes}
     forward_wires = tuple(wire for wire in scene.wires if wire.line_style != "feedback")
     forward_graph = build_box_graph(Scene(scene.boxes, forward_wires))
-    forward_graph.remove_nodes_from([end for end in forward_graph if end < 0])
+    forward_graph.remove_nodes_from([wire_end for wire_end in forward_graph if wire_end < 0])
     groups = _group_by_scopes(
         tuple(box for box in scene.boxes if box.id not in pill_box_ids), forward_graph
     )
@@ -149,25 +149,25 @@ def _cyclic_groups(groups: list[_Group], box_graph: nx.DiGraph) -> set[int]:
 def _split_by_reentry(group: _Group, box_graph: nx.DiGraph) -> list[_Group]:
     """Split a group that feeds itself through other boxes into parts that do not."""
     group_box_ids = {box.id for box in group.boxes}
-    reentry_counts: dict[int, int] = {}
+    group_entry_counts: dict[int, int] = {}
     for box_id in topological_order(box_graph):
         predecessor_counts = [
-            reentry_counts[predecessor]
+            group_entry_counts[predecessor]
             + (predecessor not in group_box_ids and box_id in group_box_ids)
             for predecessor in box_graph.pred[box_id]
-            if predecessor in reentry_counts
+            if predecessor in group_entry_counts
         ]
         if predecessor_counts or box_id in group_box_ids:
-            reentry_counts[box_id] = max(predecessor_counts, default=0)
-    boxes_by_reentry_count: dict[int, list[Box]] = defaultdict(list)
+            group_entry_counts[box_id] = max(predecessor_counts, default=0)
+    boxes_by_entry_count: dict[int, list[Box]] = defaultdict(list)
     for box in group.boxes:
-        boxes_by_reentry_count[reentry_counts.get(box.id, 0)].append(box)
-    segment_count = len(boxes_by_reentry_count)
+        boxes_by_entry_count[group_entry_counts.get(box.id, 0)].append(box)
+    segment_count = len(boxes_by_entry_count)
     return [
         _Group(
             tuple(boxes), group.scope, f"{k + 1} of {segment_count}" if segment_count > 1 else ""
         )
-        for k, (_, boxes) in enumerate(sorted(boxes_by_reentry_count.items()))
+        for k, (_, boxes) in enumerate(sorted(boxes_by_entry_count.items()))
     ]
 
 
@@ -216,31 +216,31 @@ def _merge_neighbours(groups: list[_Group], box_graph: nx.DiGraph) -> Iterator[_
 
 def _replace_groups(scene: Scene, groups: list[_Group], numbering: Numbering) -> Scene:
     """Return a scene in which one box replaces each group of several boxes."""
-    group_index_by_end: dict[int, int] = {}
+    group_by_wire_end: dict[int, int] = {}
     port_names: dict[int, str] = {}
     for k, group in enumerate(groups):
         for box in group.boxes:
             port_names |= dict.fromkeys(box.ends, box.title)
             port_names |= {port.id: port.name for port in box.ports if port.name}
-            group_index_by_end |= dict.fromkeys(box.ends, k) if not group.is_single else {}
+            group_by_wire_end |= dict.fromkeys(box.ends, k) if not group.is_single else {}
     inner_wires: dict[int, list[Wire]] = defaultdict(list)
     group_ports: dict[tuple[int, str, int], Port] = {}
     outer_wires: dict[Wire, None] = {}
 
-    def pin(group_index: int, side: str, end: int) -> int:
-        port_key = (group_index, side, end)
+    def pin(group_index: int, side: str, wire_end: int) -> int:
+        port_key = (group_index, side, wire_end)
         if port_key not in group_ports:
             group_ports[port_key] = Port(
                 numbering.next(),
-                shorten_name(port_names.get(end, ""), MAX_NAME_LENGTH),
+                shorten_name(port_names.get(wire_end, ""), MAX_NAME_LENGTH),
                 passes_value=True,
             )
         return group_ports[port_key].id
 
     for wire in scene.wires:
         source_index, target_index = (
-            group_index_by_end.get(wire.source),
-            group_index_by_end.get(wire.target),
+            group_by_wire_end.get(wire.source),
+            group_by_wire_end.get(wire.target),
         )
         if source_index is not None and source_index == target_index:
             inner_wires[source_index].append(wire)

@@ -48,9 +48,11 @@ def _fold_constant_operators(scene: Scene) -> Scene:
         graph.remove_node(box_id)
         if not graph.pred[reader_box_id]:
             unvisited_box_ids.append(reader_box_id)
-    remaining_ends = {end for box in boxes_by_id.values() for end in box.ends}
-    removed_ends = {end for box in scene.boxes for end in box.ends} - remaining_ends
-    wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_ends)
+    remaining_wire_ends = {wire_end for box in boxes_by_id.values() for wire_end in box.ends}
+    removed_wire_ends = {
+        wire_end for box in scene.boxes for wire_end in box.ends
+    } - remaining_wire_ends
+    wires = (wire for wire in scene.wires if not {wire.source, wire.target} & removed_wire_ends)
     return Scene(tuple(boxes_by_id.values()), tuple(wires))
 
 

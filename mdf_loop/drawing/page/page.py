@@ -59,8 +59,8 @@ class Page(Struct, frozen=True):
             for line_style_name, line_style in LINE_STYLES.items()
             if line_style.legend_text
         }
-        observed = find_observed_ends(model, numbering.chain_box_by_operator)
-        run_content = pack_run(self.observation, observed) if self.observation else None
+        observed_ports = find_observed_ends(model, numbering.chain_box_by_operator)
+        run_content = pack_run(self.observation, observed_ports) if self.observation else None
         return {
             "run": run_content,
             "title": safe_text(graph.id),

@@ -54,19 +54,19 @@ def find_observed_ends(scene: Scene, chain_box_by_operator: dict[int, int]) -> O
 
     The box of a chain replaces the boxes of its operators, by `chain_box_by_operator`.
     """
-    observed = ObservedEnds()
+    observed_ports = ObservedEnds()
     for box in _loop_boxes(scene):
         if box.outline.kind == "over time" and box.scene is not None:
-            observed.frame_number_by_loop[OVER_TIME] = box.id
+            observed_ports.frame_number_by_loop[OVER_TIME] = box.id
             scene = box.scene
-    for name, ends in scene.ends_by_node.items():
-        for port, number in ends.outputs.items():
-            end = chain_box_by_operator.get(number, number)
-            observed.port_number_by_output[f"{name}.{port}"] = end
+    for name, wire_ends in scene.ends_by_node.items():
+        for port, port_number in wire_ends.outputs.items():
+            box_or_port = chain_box_by_operator.get(port_number, port_number)
+            observed_ports.port_number_by_output[f"{name}.{port}"] = box_or_port
     for box in _loop_boxes(scene):
-        observed.frame_number_by_loop[box.outline.full_name] = box.id
-        observed.recordings += _recordings(box)
-    return observed
+        observed_ports.frame_number_by_loop[box.outline.full_name] = box.id
+        observed_ports.recordings += _recordings(box)
+    return observed_ports
 
 
 def _loop_boxes(scene: Scene) -> Iterator[Box]:
@@ -92,19 +92,22 @@ def _recordings(box: Box) -> Iterator[Recording]:
             yield Recording(port.id, box.id, loop.full_name, output_name)
 
 
-def pack_run(observation: Observation, observed: ObservedEnds) -> dict[str, Any]:
+def pack_run(observation: Observation, observed_ports: ObservedEnds) -> dict[str, Any]:
     """Convert a recorded run to plain data for JSON."""
     loop_observations = {
         name: loop_observation
         for name, loop_observation in observation.loops.items()
-        if name in observed.frame_number_by_loop
+        if name in observed_ports.frame_number_by_loop
     }
     observed_values = {
         name: value
         for name, value in observation.values.items()
-        if name in observed.port_number_by_output
+        if name in observed_ports.port_number_by_output
     }
-    tapes = [*_time_tapes(observation, observed), *_iteration_tapes(observation, observed)]
+    replay_tapes = [
+        *_time_tapes(observation, observed_ports),
+        *_iteration_tapes(observation, observed_ports),
+    ]
     evaluation_observation = observation.loop("")
     duration_text = (
         ""
@@ -118,19 +121,19 @@ def pack_run(observation: Observation, observed: ObservedEnds) -> dict[str, Any]
         ),
         "loops": [
             [
-                observed.frame_number_by_loop[name],
+                observed_ports.frame_number_by_loop[name],
                 safe_text(describe_loop(loop_observations[name])),
             ]
             for name in loop_observations
         ],
         "values": [
             [
-                observed.port_number_by_output[name],
+                observed_ports.port_number_by_output[name],
                 safe_text(_append_unit(value_text(value.last_value, 120), value.unit)),
             ]
             for name, value in observed_values.items()
         ],
-        "tapes": tapes,
+        "tapes": replay_tapes,
     }
 
 
@@ -154,23 +157,23 @@ def _append_unit(text: str, unit: str) -> str:
 # --- tapes ----------------------------------------------------------------------------------------
 
 
-def _time_tapes(observation: Observation, observed: ObservedEnds) -> Iterator[dict[str, Any]]:
+def _time_tapes(observation: Observation, observed_ports: ObservedEnds) -> Iterator[dict[str, Any]]:
     """Yield the time series of a run over time, for replay on the page."""
     recorded_values = {
         name: value_observation
         for name, value_observation in observation.values.items()
-        if value_observation.rows is not None and name in observed.port_number_by_output
+        if value_observation.rows is not None and name in observed_ports.port_number_by_output
     }
     if recorded_values:
         yield {
             "label": observation.axis_name,
-            "frame": observed.frame_number_by_loop.get(OVER_TIME, 0),
+            "frame": observed_ports.frame_number_by_loop.get(OVER_TIME, 0),
             "unit": f" {safe_text(observation.unit)}" if observation.unit else "",
             "at": _json_numbers(observation.coordinates),
             "places": observation.row_numbers.tolist(),
             "series": [
                 _tape_series(
-                    observed.port_number_by_output[name],
+                    observed_ports.port_number_by_output[name],
                     name,
                     value_observation.rows,
                     value_observation.unit,
@@ -181,10 +184,12 @@ def _time_tapes(observation: Observation, observed: ObservedEnds) -> Iterator[di
         }
 
 
-def _iteration_tapes(observation: Observation, observed: ObservedEnds) -> Iterator[dict[str, Any]]:
+def _iteration_tapes(
+    observation: Observation, observed_ports: ObservedEnds
+) -> Iterator[dict[str, Any]]:
     """Yield the recorded values over the iterations of each loop, for replay on the page."""
     recordings_by_frame: dict[int, list[tuple[Recording, Array, str]]] = {}
-    for recording in observed.recordings:
+    for recording in observed_ports.recordings:
         value_observation = observation.values.get(recording.output_name)
         if (
             value_observation is not None

@@ -99,7 +99,7 @@ def pack_scene(scene: Scene) -> dict[str, Any]:
 
 def _pack_box(box: Box) -> dict[str, Any]:
     """Convert a box to plain data for JSON."""
-    entries: dict[str, Any] = {
+    box_json: dict[str, Any] = {
         "i": box.id,
         "k": box.kind,
         "t": safe_text(box.title),
@@ -115,8 +115,8 @@ def _pack_box(box: Box) -> dict[str, Any]:
         "p": safe_text(box.path),
     }
     if box.inner_scene is not None:
-        entries["g"] = pack_scene(box.inner_scene)
-    return {key: value for key, value in entries.items() if value not in ("", [])}
+        box_json["g"] = pack_scene(box.inner_scene)
+    return {key: value for key, value in box_json.items() if value not in ("", [])}
 
 
 def _pack_port(port: Port | None) -> list[Any] | int:

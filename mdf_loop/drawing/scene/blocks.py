@@ -48,12 +48,18 @@ class BlockBuilder:
         self.left_ports = tuple(self._port(terminal) for terminal, _ in rows)
         self.right_ports = tuple(self._port(terminal) for _, terminal in rows)
         left, right = list(_shown(self.left_ports)), list(_shown(self.right_ports))
-        self.inputs = {terminal.body_name: number for number, terminal in reversed(left)}
+        self.inputs = {terminal.body_name: port_number for port_number, terminal in reversed(left)}
         self.inputs.pop("", None)
-        self.results = [number for number, terminal in right if terminal.mark_kind in RESULT_MARKS]
-        self.outputs = {port: number for number, terminal in right for port in terminal.ports}
+        self.results = [
+            port_number for port_number, terminal in right if terminal.mark_kind in RESULT_MARKS
+        ]
+        self.outputs = {
+            output_port: port_number
+            for port_number, terminal in right
+            for output_port in terminal.ports
+        }
         self.readers: list[tuple[int, tuple[Any, ...]]] = [
-            (number, terminal.expressions) for number, terminal in left
+            (port_number, terminal.expressions) for port_number, terminal in left
         ]
 
     def _port(self, terminal: Terminal | None) -> Port | None:
@@ -118,10 +124,10 @@ class BlockBuilder:
         for body_input in body.inputs:
             name = body_input.name
             if name in self.inputs and body_input.node_id in ends_by_node:
-                source = crossing.entry(name) if crossing else self.inputs[name]
+                source_port = crossing.entry(name) if crossing else self.inputs[name]
                 label = weight_text(body_input.weight)
                 for target in ends_by_node[body_input.node_id].targets(body_input.port_id, name):
-                    yield self.numbering.wire(source, target, body_input.path, label)
+                    yield self.numbering.wire(source_port, target, body_input.path, label)
 
     def _output_wires(
         self,
@@ -129,10 +135,12 @@ class BlockBuilder:
         ends_by_node: dict[str, NodeEnds],
     ) -> Iterator[Wire]:
         """Yield the wires to the outputs of a loop, from its body or from its inputs."""
-        tested: list[int | None] = [
-            number for number, terminal in _shown(self.right_ports) if terminal.key == "c"
+        condition_ports: list[int | None] = [
+            port_number for port_number, terminal in _shown(self.right_ports) if terminal.key == "c"
         ]
-        for target, output in zip((*(tested or [None]), *self.results), outputs, strict=False):
+        for target, output in zip(
+            (*(condition_ports or [None]), *self.results), outputs, strict=False
+        ):
             if target is None:
                 continue
             if output.node_id in ends_by_node:
@@ -148,27 +156,30 @@ class BlockBuilder:
         is_open = branch.body is None or self.view.detail.shows_bodies
         body = branch.body if is_open else None
         scene = Scene() if body is None else build_graph(body, self.view.inside_frame())
-        passed_boxes = self._passed_boxes(branch) if is_open else {}
-        crossing = Crossing(self.numbering)
+        passed_value_boxes = self._passed_boxes(branch) if is_open else {}
+        branch_ports = Crossing(self.numbering)
         wires = [*scene.wires]
         if body is not None:
-            wires += self._input_wires(body, scene.ends_by_node, crossing)
-        for output in branch.outputs if passed_boxes else ():
+            wires += self._input_wires(body, scene.ends_by_node, branch_ports)
+        for output in branch.outputs if passed_value_boxes else ():
             if output.node_id is None and output.port_id in self.inputs:
-                source, target = crossing.entry(output.port_id), passed_boxes[output.port_id].id
+                source, target = (
+                    branch_ports.entry(output.port_id),
+                    passed_value_boxes[output.port_id].id,
+                )
                 wires.append(self.numbering.wire(source, target, output.path))
         outer_wires = [
             self.numbering.wire(self.inputs[name], port.id)
-            for name, port in crossing.left_ports.items()
+            for name, port in branch_ports.left_ports.items()
         ]
         for k, (target, output) in enumerate(zip(self.results, branch.outputs, strict=False)):
             if output.node_id in scene.ends_by_node:
                 source = scene.ends_by_node[output.node_id].source(output.port_id)
-            elif output.port_id in passed_boxes:
-                source = passed_boxes[output.port_id].id
+            elif output.port_id in passed_value_boxes:
+                source = passed_value_boxes[output.port_id].id
             else:
                 continue
-            exit_port = crossing.exit(f"{k} {output.port_id}")
+            exit_port = branch_ports.exit(f"{k} {output.port_id}")
             wires.append(self.numbering.wire(source, exit_port))
             outer_wires.append(self.numbering.wire(exit_port, target, f"{output.path} {k}"))
         box = Box(
@@ -176,9 +187,11 @@ class BlockBuilder:
             kind="branch",
             outline=branch,
             path=self.block.path if branch.body is None else branch.body.path,
-            left_ports=tuple(crossing.left_ports.values()),
-            right_ports=tuple(crossing.right_ports.values()),
-            scene=replace(scene, boxes=(*scene.boxes, *passed_boxes.values()), wires=tuple(wires)),
+            left_ports=tuple(branch_ports.left_ports.values()),
+            right_ports=tuple(branch_ports.right_ports.values()),
+            scene=replace(
+                scene, boxes=(*scene.boxes, *passed_value_boxes.values()), wires=tuple(wires)
+            ),
         )
         return box, outer_wires
 

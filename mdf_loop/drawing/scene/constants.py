@@ -26,19 +26,19 @@ def inline_constants(graph: GraphOutline, view: View) -> GraphOutline:
     }
     ids_without_blocks = {node.id for node in graph.nodes if not node.blocks}
     reader_counts = Counter(edge.sender for edge in graph.edges)
-    separate_node_ids = {output.node_id for output in graph.outputs} | view.collapsed_ids
-    separate_node_ids |= {
+    uninlined_node_ids = {output.node_id for output in graph.outputs} | view.collapsed_ids
+    uninlined_node_ids |= {
         edge.sender
         for edge in graph.edges
         if edge.receiver not in ids_without_blocks or edge.weight is not None
     }
-    separate_node_ids |= {
+    uninlined_node_ids |= {
         node_id
         for node_id, constant in constant_by_node_id.items()
         if reader_counts[node_id] != 1 and constant.size > _MAX_REPEATED_NUMBERS
     }
     inlined_node_ids = (
-        {node_id for node_id in constant_by_node_id if node_id not in separate_node_ids}
+        {node_id for node_id in constant_by_node_id if node_id not in uninlined_node_ids}
         if graph.edges
         else set()
     )

@@ -83,10 +83,10 @@ class Box(Struct, frozen=True):
     def split_wires(self, wires: Iterable[Wire]) -> tuple[list[Wire], list[Wire]]:
         """Return the wires that do not touch the ports of this box, and the wires that do."""
         own_ports = {port.id for port in (*self.left_ports, *self.right_ports) if port is not None}
-        split_wires: tuple[list[Wire], list[Wire]] = [], []
+        inner_and_port_wires: tuple[list[Wire], list[Wire]] = [], []
         for wire in wires:
-            split_wires[not own_ports.isdisjoint((wire.source, wire.target))].append(wire)
-        return split_wires
+            inner_and_port_wires[not own_ports.isdisjoint((wire.source, wire.target))].append(wire)
+        return inner_and_port_wires
 
 
 class NodeEnds(Struct):
@@ -102,8 +102,8 @@ class NodeEnds(Struct):
 
     def targets(self, port: str | None, name: str = "") -> list[int]:
         """Return the ends of wires to an input port, or to formulas that read the value `name`."""
-        ends = self.inputs.get(port) if port is not None else self.targets_by_name.get(name)
-        return ends or [self.box_id]
+        wire_targets = self.inputs.get(port) if port is not None else self.targets_by_name.get(name)
+        return wire_targets or [self.box_id]
 
     def source(self, port: str) -> int:
         """Return the number of the port or box at which wires from an output port start."""

@@ -27,21 +27,21 @@ def model_scene(graph: GraphOutline, view: View, numbering: Numbering | None = N
     scene = builder.build(graph, view)
     if not view.detail.shows_bodies:
         return scene
-    boxes, wires, ends_by_node = [*scene.boxes], [*scene.wires], scene.ends_by_node
+    boxes, wires, wire_ends_by_node = [*scene.boxes], [*scene.wires], scene.ends_by_node
     input_node_ids = {node.id for node in graph.nodes if node.is_input}
     for model_input in graph.inputs:
-        if model_input.node_id in ends_by_node and model_input.node_id not in input_node_ids:
+        if model_input.node_id in wire_ends_by_node and model_input.node_id not in input_node_ids:
             boxes.append(Box(builder.numbering.next(), "input", model_input, model_input.path))
             wires += [
                 builder.numbering.wire(boxes[-1].id, target, model_input.path)
-                for target in ends_by_node[model_input.node_id].targets(
+                for target in wire_ends_by_node[model_input.node_id].targets(
                     model_input.port_id, model_input.name
                 )
             ]
     for output in graph.outputs:
-        if output.node_id in ends_by_node:
+        if output.node_id in wire_ends_by_node:
             boxes.append(Box(builder.numbering.next(), "output", output, output.path))
-            source = ends_by_node[output.node_id].source(output.port_id)
+            source = wire_ends_by_node[output.node_id].source(output.port_id)
             wires.append(builder.numbering.wire(source, boxes[-1].id, output.path))
     return replace(scene, boxes=tuple(boxes), wires=tuple(wires))
 
@@ -62,21 +62,23 @@ class _SceneBuilder(Struct, frozen=True):
     def build(self, graph: GraphOutline, view: View) -> Scene:
         """Return the scene of a graph."""
         shown_graph = merge_captured_constants(graph, view)
-        flow = flow_of(shown_graph) if view.detail.shows_only_operators else None
-        if flow is not None:
-            boxes = list(self._chain_boxes(shown_graph, flow, view))
+        operator_flow = flow_of(shown_graph) if view.detail.shows_only_operators else None
+        if operator_flow is not None:
+            boxes = list(self._chain_boxes(shown_graph, operator_flow, view))
         else:
             shown_graph = inline_constants(shown_graph, view)
             boxes = list(self._node_boxes(shown_graph, view))
-        ends_by_node = {
-            name: ends for _, ends_of_box in boxes for name, ends in ends_of_box.items()
+        wire_ends_by_node = {
+            node_id: wire_ends
+            for _, box_wire_ends in boxes
+            for node_id, wire_ends in box_wire_ends.items()
         }
         return Scene(
             tuple(box for box, _ in boxes),
-            tuple(self._edge_wires(shown_graph, ends_by_node, view)),
+            tuple(self._edge_wires(shown_graph, wire_ends_by_node, view)),
             graph,
-            ends_by_node,
-            flow,
+            wire_ends_by_node,
+            operator_flow,
         )
 
     def _node_boxes(
@@ -89,16 +91,16 @@ class _SceneBuilder(Struct, frozen=True):
             if is_short and node.constant is not None:
                 continue
             if node.blocks:
-                box, ends = self._owner_box(node, graph, view)
+                box, wire_ends = self._owner_box(node, graph, view)
             elif node.id not in receiving_node_ids and (node.is_input or node.constant is not None):
-                box, ends = self._plain_box(node, "input" if node.is_input else "constant")
+                box, wire_ends = self._plain_box(node, "input" if node.is_input else "constant")
             elif is_short and imported_operator(node):
-                box, ends = self._plain_box(node, "operator")
+                box, wire_ends = self._plain_box(node, "operator")
             elif not view.detail.shows_bodies or node.id in view.collapsed_ids:
-                box, ends = self._plain_box(node, "closed")
+                box, wire_ends = self._plain_box(node, "closed")
             else:
-                box, ends = self._table_box(node)
-            yield box, {node.id: ends}
+                box, wire_ends = self._table_box(node)
+            yield box, {node.id: wire_ends}
 
     def _owner_box(
         self, node: NodeOutline, graph: GraphOutline, view: View
@@ -131,21 +133,24 @@ class _SceneBuilder(Struct, frozen=True):
         for chain in flow.chains:
             node = chain[0]
             if node.is_input:
-                box, ends = self._plain_box(node, "input")
-                yield box, {node.id: ends}
+                box, wire_ends = self._plain_box(node, "input")
+                yield box, {node.id: wire_ends}
             elif node.blocks and len(chain) == 1:
-                box, ends = self._owner_box(node, graph, view)
-                yield box, {node.id: ends}
+                box, wire_ends = self._owner_box(node, graph, view)
+                yield box, {node.id: wire_ends}
             else:
                 box = Box(self.numbering.next(), "chain", chain)
                 yield box, {node.id: NodeEnds(box.id) for node in chain}
 
     def _edge_wires(
-        self, graph: GraphOutline, ends_by_node: dict[str, NodeEnds], view: View
+        self, graph: GraphOutline, wire_ends_by_node: dict[str, NodeEnds], view: View
     ) -> Iterator[Wire]:
         """Yield the wires for the edges of a graph, without those inside a chain of nodes."""
         for edge in graph.edges:
-            sender, receiver = ends_by_node.get(edge.sender), ends_by_node.get(edge.receiver)
+            sender, receiver = (
+                wire_ends_by_node.get(edge.sender),
+                wire_ends_by_node.get(edge.receiver),
+            )
             if sender is None or receiver is None:
                 continue
             is_in_chain = view.detail.shows_only_operators and sender.box_id == receiver.box_id

@@ -40,13 +40,13 @@ def build_owner(
 
 def _single_block_ends(node: NodeOutline, box_id: int, block: BlockBuilder) -> NodeEnds:
     """Return the ends of wires at a node that consists of only one loop or conditional."""
-    node_ends = NodeEnds(box_id, outputs=block.outputs)
+    wire_ends = NodeEnds(box_id, outputs=block.outputs)
     input_names = {port.id for port in node.inputs}
     for reader, expressions in block.readers:
         for name in _sorted_names(expressions):
-            ends = node_ends.inputs if name in input_names else node_ends.targets_by_name
-            ends.setdefault(name, []).append(reader)
-    return node_ends
+            targets_by_name = wire_ends.inputs if name in input_names else wire_ends.targets_by_name
+            targets_by_name.setdefault(name, []).append(reader)
+    return wire_ends
 
 
 def _build_around_blocks(
@@ -67,34 +67,36 @@ def _build_around_blocks(
         *(reader for block in blocks.values() for reader in block.readers),
     ]
     input_names = {port.id for port in node.inputs}
-    formula_ends = {name: box.id for name, box in formula_boxes.items() if name not in input_names}
-    wires = list(_inner_wires(node, blocks, formula_ends, readers, numbering))
-    crossing, node_ends = Crossing(numbering), NodeEnds(numbering.next())
-    for name, targets in _outer_reads(blocks, formula_ends, readers).items():
+    formula_box_ids = {
+        name: box.id for name, box in formula_boxes.items() if name not in input_names
+    }
+    wires = list(_inner_wires(node, blocks, formula_box_ids, readers, numbering))
+    box_ports, wire_ends = Crossing(numbering), NodeEnds(numbering.next())
+    for name, targets in _outer_reads(blocks, formula_box_ids, readers).items():
         if name in input_names or name in outer_names:
-            entry = crossing.entry(name)
-            ends = node_ends.inputs if name in input_names else node_ends.targets_by_name
-            ends[name] = [entry]
-            wires += [numbering.wire(entry, target) for target in targets]
+            entry_port = box_ports.entry(name)
+            targets_by_name = wire_ends.inputs if name in input_names else wire_ends.targets_by_name
+            targets_by_name[name] = [entry_port]
+            wires += [numbering.wire(entry_port, target) for target in targets]
             if numbering.captured_ends.issuperset(targets):
-                numbering.captured_ends.add(entry)
+                numbering.captured_ends.add(entry_port)
     for port, source in _sources(node, blocks, formula_boxes).items():
-        node_ends.outputs[port] = crossing.exit(port)
-        wires.append(numbering.wire(source, crossing.exit(port)))
+        wire_ends.outputs[port] = box_ports.exit(port)
+        wires.append(numbering.wire(source, box_ports.exit(port)))
     inner_boxes = (
         *formula_boxes.values(),
         *(block.box(build_graph) for block in blocks.values()),
     )
     box = Box(
-        id=node_ends.box_id,
+        id=wire_ends.box_id,
         kind="owner",
         outline=node,
         path=node.path,
-        left_ports=tuple(crossing.left_ports.values()),
-        right_ports=tuple(crossing.right_ports.values()),
+        left_ports=tuple(box_ports.left_ports.values()),
+        right_ports=tuple(box_ports.right_ports.values()),
         scene=Scene(inner_boxes, tuple(wires)),
     )
-    return box, node_ends
+    return box, wire_ends
 
 
 def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
@@ -105,15 +107,15 @@ def _sorted_names(expressions: tuple[Any, ...]) -> list[str]:
 def _inner_wires(
     node: NodeOutline,
     blocks: dict[str, BlockBuilder],
-    formula_ends: dict[str, int],
+    formula_box_ids: dict[str, int],
     readers: list[ExpressionReader],
     numbering: Numbering,
 ) -> Iterator[Wire]:
     """Yield the wires from formulas and from results of loops and conditionals to their readers."""
     for reader, expressions in readers:
         for name in _sorted_names(expressions):
-            if name in formula_ends:
-                yield numbering.wire(formula_ends[name], reader, node.path)
+            if name in formula_box_ids:
+                yield numbering.wire(formula_box_ids[name], reader, node.path)
         for block_id, block in blocks.items():
             for expression in expressions:
                 for k in result_positions(expression, block_id):
@@ -122,7 +124,9 @@ def _inner_wires(
 
 
 def _outer_reads(
-    blocks: dict[str, BlockBuilder], formula_ends: dict[str, int], readers: list[ExpressionReader]
+    blocks: dict[str, BlockBuilder],
+    formula_box_ids: dict[str, int],
+    readers: list[ExpressionReader],
 ) -> dict[str, list[int]]:
     """Return the readers of each name that is not the result of a formula, loop or conditional.
 
@@ -131,7 +135,7 @@ def _outer_reads(
     readers_by_name: dict[str, list[int]] = {}
     for reader, expressions in readers:
         for name in _sorted_names(expressions):
-            if name not in blocks and formula_ends.get(name, reader) == reader:
+            if name not in blocks and formula_box_ids.get(name, reader) == reader:
                 readers_by_name.setdefault(name, []).append(reader)
     return readers_by_name
 

@@ -201,10 +201,14 @@ def _slice_terminals(loop: LoopOutline) -> Iterator[Terminal]:
 def _delay_terminals(loop: LoopOutline) -> Iterator[Terminal]:
     """Yield the drawn inputs for a loop's delayed values (values of earlier iterations)."""
     for k, delayed in enumerate(loop.delayed_values):
-        initial = delayed.initial_expression
-        initial_text = "" if initial is None else f"← {value_text(initial, 20)}, then "
+        initial_expression = delayed.initial_expression
+        initial_text = (
+            "" if initial_expression is None else f"← {value_text(initial_expression, 20)}, then "
+        )
         remark = f"{initial_text}{delay_text(delayed)}"
-        yield Terminal("delayed", f"d{k}", delayed.name, remark, (initial,), delayed.name)
+        yield Terminal(
+            "delayed", f"d{k}", delayed.name, remark, (initial_expression,), delayed.name
+        )
 
 
 def _capture_terminals(block: Block, view: View) -> Iterator[Terminal]:

@@ -87,14 +87,18 @@ class _LoopWriter:
         self._write_carried_values()
         self._write_recorded_outputs()
         self._bind_invariants(condition_name)
-        loop_parts, body_writer = self.loop_parts, body_network_writer.graph_writer
+        loop_interface, body_writer = self.loop_parts, body_network_writer.graph_writer
         body_graph = body_writer.graph_content(
             inputs=[
                 iteration_name,
                 body_writer.unique_name("condition"),
-                *loop_parts.carried_inputs,
+                *loop_interface.carried_inputs,
             ],
-            outputs=[condition_name, *loop_parts.carried_outputs, *loop_parts.recorded_outputs],
+            outputs=[
+                condition_name,
+                *loop_interface.carried_outputs,
+                *loop_interface.recorded_outputs,
+            ],
             metadata=self._build_metadata(),
         )
         self._write_loop_node(body_graph)
@@ -115,20 +119,20 @@ class _LoopWriter:
         return body_metadata
 
     def _write_loop_node(self, body_content: Content) -> None:
-        loop_parts = self.loop_parts
+        loop_interface = self.loop_parts
         node_arguments: Content = {
             **self._read_trip_count_and_condition(),
-            "v_initial": loop_parts.initial_value_names,
+            "v_initial": loop_interface.initial_value_names,
         }
-        if loop_parts.slices:
-            node_arguments["slices"] = loop_parts.slices
-        if loop_parts.recordings:
-            node_arguments["recordings"] = loop_parts.recordings
+        if loop_interface.slices:
+            node_arguments["slices"] = loop_interface.slices
+        if loop_interface.recordings:
+            node_arguments["recordings"] = loop_interface.recordings
         self.outer_writer.graph_writer.add_node(
             "onnx::Loop",
-            [*loop_parts.final_value_names, *loop_parts.stacked_value_names],
-            args={**node_arguments, **loop_parts.loop_arguments, "body": body_content},
-            names_read=loop_parts.names_read,
+            [*loop_interface.final_value_names, *loop_interface.stacked_value_names],
+            args={**node_arguments, **loop_interface.loop_arguments, "body": body_content},
+            names_read=loop_interface.names_read,
             node_id=self.layer.name,
         )
 
@@ -185,17 +189,17 @@ class _LoopWriter:
             return {}
         if len(self.layer.input_ports) < 2:
             raise ModelError("a Loop needs a trip count and a condition", self.layer.location)
-        limit_arguments: Content = {}
+        termination_arguments: Content = {}
         for argument_name, input_index in (("M", 0), ("cond", 1)):
             value_name = self.outer_writer.input_name(self.layer, input_index)
             constant_array = self.outer_writer.constant_arrays.get(value_name)
             if constant_array is not None and constant_array.size == 1:
-                limit_arguments[argument_name] = constant_array.reshape(()).item()
+                termination_arguments[argument_name] = constant_array.reshape(()).item()
                 continue
             scalar_name = self._reshape_to_scalar(self.outer_writer, value_name)
             self.loop_parts.names_read.append(scalar_name)
-            limit_arguments[argument_name] = scalar_name
-        return limit_arguments
+            termination_arguments[argument_name] = scalar_name
+        return termination_arguments
 
     def _reshape_to_scalar(self, network_writer: NetworkWriter, value_name: str) -> str:
         """Reshape a value with one element to a scalar, and return the name of the scalar."""

@@ -142,19 +142,19 @@ def _build_log_sum(rewrite: Rewrite, data: str, axes: list[str]) -> str:
 def _build_log_sum_exp(rewrite: Rewrite, data: str, axes: list[str]) -> str:
     """Build `log(sum(exp(x - m))) + m`, where m is the largest x, or 0 if that is infinite."""
     zero = rewrite.add_node("CastLike", [rewrite.add_constant(np.array(0.0)), data])
-    finite_maximum, maximum_with_axes = (
+    broadcastable_maximum, reduced_maximum = (
         rewrite.add_node("Where", [rewrite.add_node("IsInf", [maximum]), zero, maximum])
         for maximum in (
             _add_reduction(rewrite, "ReduceMax", data, axes, 1),
             _add_reduction(rewrite, "ReduceMax", data, axes),
         )
     )
-    exponentials = rewrite.add_node("Exp", [rewrite.add_node("Sub", [data, finite_maximum])])
+    exponentials = rewrite.add_node("Exp", [rewrite.add_node("Sub", [data, broadcastable_maximum])])
     return rewrite.add_node(
         "Add",
         [
             rewrite.add_node("Log", [_add_reduction(rewrite, "ReduceSum", exponentials, axes)]),
-            maximum_with_axes,
+            reduced_maximum,
         ],
     )
 
@@ -414,11 +414,13 @@ def _extents_around_axis(rewrite: Rewrite, shape: str) -> str:
         )
         for comparison in ("Less", "Greater")
     ]
-    extent_before, extent_after = (
+    extent_before_axis, extent_after_axis = (
         rewrite.add_node("ReduceProd", [side_extent], keepdims=1) for side_extent in side_extents
     )
     return rewrite.add_node(
-        "Concat", [extent_before, rewrite.add_node("Gather", [shape, axis]), extent_after], axis=0
+        "Concat",
+        [extent_before_axis, rewrite.add_node("Gather", [shape, axis]), extent_after_axis],
+        axis=0,
     )
 
 
@@ -429,10 +431,10 @@ def _cumulative_product(rewrite: Rewrite, data: str, axis: int, to: str) -> None
     ones_like_data = rewrite.add_node(
         "ConstantOfShape", [shape], value=helper.make_tensor("one", dtype, [1], [1])
     )
-    first_ones = rewrite.add_node(
+    first_slice_ones = rewrite.add_node(
         "Slice", [ones_like_data, rewrite.add_integers([0]), rewrite.add_integers([1]), scan_axis]
     )
-    initial_product = rewrite.add_node("Squeeze", [first_ones, scan_axis])
+    initial_product = rewrite.add_node("Squeeze", [first_slice_ones, scan_axis])
     body_value_names = [
         rewrite.intermediate_name(suffix) for suffix in ("so_far", "factor", "product", "row")
     ]

@@ -73,13 +73,13 @@ def clip_11(rewrite: Rewrite) -> None:
     with np.errstate(over="ignore"):
         lower_bound = np.array(rewrite.attribute("min", -largest_float32)).astype(numpy_dtype)
         upper_bound = np.array(rewrite.attribute("max", largest_float32)).astype(numpy_dtype)
-    bound_names = [
+    clip_limit_names = [
         ""
         if np.isinf(bound_array) and (bound_array > 0) == is_upper
         else rewrite.add_constant(bound_array)
         for bound_array, is_upper in ((lower_bound, False), (upper_bound, True))
     ]
-    rewrite.add_copy([rewrite.input(0), *bound_names], drop=("min", "max"))
+    rewrite.add_copy([rewrite.input(0), *clip_limit_names], drop=("min", "max"))
 
 
 def selu_6(rewrite: Rewrite) -> None:

@@ -22,22 +22,22 @@ def scan_9(rewrite: Rewrite) -> None:
         rewrite.refuse("sequence_lens (samples of different length) are not supported")
     body_graph, scan_count = rewrite.attribute("body"), rewrite.attribute("num_scan_inputs")
     input_names = list(rewrite.node.input[1:])
-    sample_inputs = [rewrite.intermediate_name(value.name) for value in body_graph.input]
-    sample_outputs = [rewrite.intermediate_name(value.name) for value in body_graph.output]
+    sample_scan_inputs = [rewrite.intermediate_name(value.name) for value in body_graph.input]
+    sample_scan_outputs = [rewrite.intermediate_name(value.name) for value in body_graph.output]
     sample_scan = helper.make_node(
         "Scan",
-        sample_inputs,
-        sample_outputs,
+        sample_scan_inputs,
+        sample_scan_outputs,
         rewrite.node.name,
         body=body_graph,
         num_scan_inputs=scan_count,
         scan_input_directions=list(rewrite.attribute("directions", [0] * scan_count)),
     )
     sample_input_values = _declare_sample_values(
-        body_graph.input, sample_inputs, first_row=len(sample_inputs) - scan_count
+        body_graph.input, sample_scan_inputs, first_row=len(sample_scan_inputs) - scan_count
     )
     sample_output_values = _declare_sample_values(
-        body_graph.output, sample_outputs, first_row=len(sample_inputs) - scan_count
+        body_graph.output, sample_scan_outputs, first_row=len(sample_scan_inputs) - scan_count
     )
     batch_body = helper.make_graph(
         [sample_scan],

@@ -240,14 +240,16 @@ class _GraphConverter:
 
     def convert_graph(self, graph: onnx.GraphProto, outer: Facts | None, where: str) -> None:
         """Convert the nodes of one graph, and of its bodies first."""
-        facts = Facts(graph, self.version, outer)
+        graph_facts = Facts(graph, self.version, outer)
         converted_nodes: NodeList = []
         for node_index, node in enumerate(graph.node):
             node_path = path_of_node(where, node, node_index)
             for attribute in node.attribute:
                 if attribute.HasField("g"):
-                    self.convert_graph(attribute.g, facts, body_path(node_path, attribute.name))
-            converted_nodes.extend(self._convert_node(node, facts, node_path))
+                    self.convert_graph(
+                        attribute.g, graph_facts, body_path(node_path, attribute.name)
+                    )
+            converted_nodes.extend(self._convert_node(node, graph_facts, node_path))
         del graph.node[:]
         graph.node.extend(converted_nodes)
         self.count += len(converted_nodes)
