@@ -329,14 +329,14 @@ class _CachedBinding(Struct, frozen=True):
         if program_names.keys() != inputs.keys():
             return None
         port_names = {*program_names.values(), *(port.name for port, _ in default_arrays)}
-        other_values = {
+        values_without_port = {
             name: input_data for name, input_data in arrays.items() if name not in port_names
         }
         input_names = tuple(program_names[name] for name in inputs)
         input_names = () if input_names == tuple(inputs) else input_names
         return cls(
             input_names,
-            other_values,
+            values_without_port,
             tuple(default_arrays),
             bound.inputs.dtypes,
             bound.input_types,

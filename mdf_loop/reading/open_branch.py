@@ -84,9 +84,9 @@ class OpenBranch:
 
     def _may_fit_other_shapes(self, b: ModelBuilder, findings: Sequence[Finding]) -> bool:
         """Return True if the branch may be correct for shapes other than those of the run."""
-        lasting_findings = b.findings.lasting
+        any_shape_findings = b.findings.lasting
         return bool(findings) and not any(
-            finding in lasting_findings or finding.kind in _STRICT_RULE_ERRORS
+            finding in any_shape_findings or finding.kind in _STRICT_RULE_ERRORS
             for finding in findings
         )
 

@@ -53,8 +53,8 @@ def _find_reader_pairs(node: Node, document: Document) -> Iterator[tuple[str, st
                 names_in(parameter.time_derivative), states_by_reader
             )
             yield from (
-                (parameter.id, state_name, intermediate_name)
-                for state_name, intermediate_name in parameter_by_read_state.items()
+                (parameter.id, state_name, parameter_name)
+                for state_name, parameter_name in parameter_by_read_state.items()
             )
         states_by_reader[parameter.id] = {parameter.id: ""} if _is_variable(parameter) else {}
 

@@ -168,13 +168,13 @@ class Schedule(Struct, frozen=True):
 
         A node that runs may enable another node.
         """
-        may_enable_others = any(
+        has_dependent_conditions = any(
             isinstance(inner_condition, FirstTimes)
             or _counts_runs_in_layer(inner_condition, layer, node)
             for node in layer
             for inner_condition in iterate_parts(self.conditions[node])
         )
-        return len(layer) + 1 if may_enable_others else 1
+        return len(layer) + 1 if has_dependent_conditions else 1
 
     def end_visit(self, counters: Counters, runs: Mapping[str, Truth], visited: Truth) -> Truth:
         """Update the counters after a layer is processed, and return whether any node ran."""
