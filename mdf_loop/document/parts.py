@@ -124,6 +124,16 @@ class Graph(NamedPart, frozen=True, eq=False, kw_only=True, gc=False):
     parameters: Mapping[str, DocumentValue] | None = None
     conditions: ConditionSet | None = None
 
+    @property
+    def node_conditions(self) -> Mapping[str, DocumentValue]:
+        """Conditions under which nodes run, by node id."""
+        return (self.conditions.node_specific if self.conditions else None) or {}
+
+    @property
+    def termination_conditions(self) -> Mapping[str, DocumentValue]:
+        """Conditions that end a time scale, by time scale."""
+        return (self.conditions.termination if self.conditions else None) or {}
+
     def find_node(self, node_id: str) -> Node:
         """Return the node with an id. The graph must contain the node."""
         return next(node for node in self.nodes if node.id == node_id)

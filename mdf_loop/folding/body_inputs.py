@@ -8,10 +8,10 @@ values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ScopeError, UnsupportedError
 from mdf_loop.folding.flat_graph import Content, FlatEdge, FlatGraph, Port, unique_name
 
@@ -26,7 +26,7 @@ class BodyInput(Struct, frozen=True):
     a carried value, or the iteration number.
     """
 
-    source_key: Any  # identifies the source of the value
+    source_key: DocumentValue  # identifies the source of the value
     ports: tuple[Port, ...]  # input ports that receive the value
     edges: tuple[FlatEdge, ...]  # edges from outside of the loop
     name: str = ""  # name of the body input
@@ -83,14 +83,14 @@ def open_input_ports(
 def find_body_inputs(
     graph: FlatGraph,
     open_ports: Mapping[Port, Content],
-    special_source_keys: Mapping[Port, Any],
+    special_source_keys: Mapping[Port, DocumentValue],
     boundary: Boundary,
 ) -> tuple[BodyInput, ...]:
     """Return all inputs of the folded loop's body, with unique names.
 
     `special_keys` maps carried ports, and the port for the iteration number, to their keys.
     """
-    ports_by_source_key: dict[Any, list[Port]] = {}
+    ports_by_source_key: dict[DocumentValue, list[Port]] = {}
     for port, port_content in open_ports.items():
         incoming_edges = boundary.edges_into(port)
         sources_of_edges = tuple(
@@ -156,7 +156,7 @@ def _name_body_inputs(
         for port_id in port_ids
         if sum(port_id in other_port_ids for other_port_ids in port_id_sets_without_edge) > 1
     }
-    name_by_source_key: dict[Any, str] = {}
+    name_by_source_key: dict[DocumentValue, str] = {}
     for body_input in unnamed_body_inputs:
         port_ids = {port_id for _, port_id in body_input.ports}
         if (

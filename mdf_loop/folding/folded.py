@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from mdf_loop.arguments import mapping, names
 from mdf_loop.document.loading import graph_of
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import (
     ConditionError,
     CycleError,
@@ -81,7 +82,7 @@ def fold(
     exit: str = "middle",
     iteration: str | None = None,
     id: str = "loop",
-) -> Any:
+) -> DocumentValue:
     """Return the model with some nodes of its flat graph replaced by one loop node.
 
     Args:
@@ -257,7 +258,7 @@ def _resolve_trip_count(
 # --- the new graph ------------------------------------------------------------------------------
 
 
-def _build_model(request: _FoldRequest) -> Any:
+def _build_model(request: _FoldRequest) -> DocumentValue:
     flat_graph = request.graph
     open_ports = open_input_ports(flat_graph, request.node_ids, request.boundary)
     source_key_by_port: dict[Port, Any] = dict.fromkeys(request.counter_ports, ("counter",))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -37,7 +36,7 @@ _MAX_ITERATIONS = 1000
 
 
 @public_call
-def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> Any:
+def unfold(source: Source, loop: str, *, most: int = _MAX_ITERATIONS) -> DocumentValue:
     """Return the model with a loop node replaced by a copy of the body for each iteration.
 
     Args:
@@ -85,7 +84,7 @@ class _Unfolder:
         self.functions: Content = {}
         self.parameters: Content = {}
 
-    def build_model(self) -> Any:
+    def build_model(self) -> DocumentValue:
         """Return the whole model, with copies of the body's nodes in place of the loop."""
         loop = self.loop
         carried_ports = [self._initial_port(k) for k in range(len(loop.signature.carried_inputs))]
@@ -259,7 +258,9 @@ class _Unfolder:
         self._add_edge(source, (self.loop.node_id, name))
         return name
 
-    def _with_result_names(self, value: DocumentValue, result_names: Sequence[str]) -> Any:
+    def _with_result_names(
+        self, value: DocumentValue, result_names: Sequence[str]
+    ) -> DocumentValue:
         """Rename the results of the loop in an output expression."""
         function_id = self.loop.function_id
         if not isinstance(value, str) or function_id not in {
@@ -269,7 +270,7 @@ class _Unfolder:
         renamed_tree = _ResultNames(function_id, result_names, self.loop).visit(parse(value))
         return ast.unparse(ast.fix_missing_locations(renamed_tree))
 
-    def _build_unfolded_model(self, collector_node: Content) -> Any:
+    def _build_unfolded_model(self, collector_node: Content) -> DocumentValue:
         graph, loop = self.graph, self.loop
         node_content = loop.content_without_loop()
         entry_node = without_unused_parts(

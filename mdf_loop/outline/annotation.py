@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue, InputPort, OutputPort
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Array, Constant, Loop, Value, always_true, is_true, walk
 from mdf_loop.lower.builder import Options
@@ -43,7 +44,7 @@ class Annotations(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     counted_events: tuple[str, ...] = ()
 
-    def type_of(self, path: str, port: Any = None) -> str:
+    def type_of(self, path: str, port: InputPort | OutputPort | None = None) -> str:
         """Return the type of the value at a document path, or else the type that `port` declares."""
         program_value = self.program_value_by_path.get(path)
         return program_value.type if isinstance(program_value, Value) else stated_type(port)
@@ -65,18 +66,21 @@ _MAX_LISTED_ELEMENTS = 64
 """Maximum number of elements of a fixed array that is returned as lists."""
 
 
-def stated_type(port: Any) -> str:
+def stated_type(port: InputPort | OutputPort | None) -> str:
     """Return the type that a port declares in the MDF document, such as `float[2, 3]`."""
-    dtype = str(getattr(port, "type", None) or "")
-    shape = _named_extents(port) or getattr(port, "shape", None)
+    if port is None:
+        return ""
+    dtype, shape = port.type or "", _named_extents(port) or port.shape
     if not shape:
         return dtype
     return f"{dtype or 'any'}[{', '.join(map(str, shape))}]"
 
 
-def _named_extents(port: Any) -> Any:
+def _named_extents(
+    port: InputPort | OutputPort,
+) -> list[DocumentValue] | tuple[DocumentValue, ...] | None:
     """Return the names of a port's dimensions in its metadata, or None without names."""
-    extent_names = (getattr(port, "metadata", None) or {}).get("dims")
+    extent_names = (port.metadata or {}).get("dims")
     return extent_names if isinstance(extent_names, list | tuple) else None
 
 
@@ -133,14 +137,12 @@ def annotate_over_time(document: Document) -> Annotations:
 
 def _counted_events(document: Document, schedule: Schedule) -> Iterator[str]:
     """Yield the distinct events that the scheduler's conditions count, in alphabetical order."""
-    graph_conditions = document.graph.conditions
-    conditioned_nodes = {
-        str(node_id(node)) for node in getattr(graph_conditions, "node_specific", None) or {}
-    }
+    graph = document.graph
+    conditioned_nodes = {str(node_id(node)) for node in graph.node_conditions}
     condition_keys = [
         schedule.conditions[node] for node in conditioned_nodes if node in schedule.conditions
     ]
-    if getattr(graph_conditions, "termination", None):
+    if graph.termination_conditions:
         condition_keys.append(schedule.termination)
     event_texts = {
         str(event_count)

@@ -7,9 +7,8 @@ the edge is feedback. In a cycle without such a port, the edge that closes it in
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from mdf_loop.document.parts import Graph
+from mdf_loop.document.parts import Edge, Graph
 from mdf_loop.reading.graph import find_required_senders, sort_into_layers
 
 
@@ -64,7 +63,7 @@ def feedback_edges(graph: Graph, groups: Iterable[tuple[str, ...]]) -> frozenset
     return frozenset(closing_edge_ids | backward_edge_ids)
 
 
-def usable_edges(graph: Graph) -> list[Any]:
+def usable_edges(graph: Graph) -> list[Edge]:
     """Return the edges of a graph whose sender node and receiver port exist."""
     node_ids = {node.id for node in graph.nodes}
     input_port_ids = {(node.id, port.id) for node in graph.nodes for port in node.input_ports}
@@ -75,7 +74,7 @@ def usable_edges(graph: Graph) -> list[Any]:
     ]
 
 
-def _closing_edges(edges: list[Any], order: tuple[str, ...]) -> Iterable[str]:
+def _closing_edges(edges: list[Edge], order: tuple[str, ...]) -> Iterable[str]:
     """Return the ids of edges that close a cycle, found by depth-first search."""
     visited_nodes: set[str] = set()
     current_path: list[str] = []

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
-from mdf_loop.document.parts import DocumentValue, Edge, FunctionOrParameter, Graph, Node
+from mdf_loop.document.parts import (
+    DocumentValue,
+    Edge,
+    FunctionOrParameter,
+    Graph,
+    InputPort,
+    Node,
+    OutputPort,
+)
 from mdf_loop.errors import ModelError
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.lower import draws_numbers, function_draws, names_in
@@ -166,7 +173,7 @@ class _Reader:
             scheduler_condition=condition,
         )
 
-    def _port(self, port: Any, path: str) -> PortOutline:
+    def _port(self, port: InputPort | OutputPort, path: str) -> PortOutline:
         """Return the outline of an input or output port, with its type."""
         return PortOutline(
             id=port.id,
@@ -294,7 +301,7 @@ def _stated_outputs(graph: Graph) -> dict[str, str]:
     return {str(port): str(port).rsplit(".", 1)[-1] for port in listed_ports}
 
 
-def _functions_and_parameters(node: Node) -> Iterable[tuple[str, Any]]:
+def _functions_and_parameters(node: Node) -> Iterable[tuple[str, FunctionOrParameter]]:
     """Yield each function and parameter of a node, after its section name in the document.
 
     The section name is "functions" or "parameters".
@@ -345,7 +352,7 @@ def _edges(graph: Graph, where: str, feedback: frozenset[str]) -> tuple[EdgeOutl
     )
 
 
-def _weight(edge: Edge) -> Any | None:
+def _weight(edge: Edge) -> DocumentValue:
     """Return the weight of an edge, or None if the weight is 1 or absent."""
     weight = (edge.parameters or {}).get("weight")
     return None if isinstance(weight, int | float) and weight == 1 else weight

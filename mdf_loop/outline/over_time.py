@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.importing.opening import Source, open_document
 from mdf_loop.outline.annotation import annotate_over_time
 from mdf_loop.outline.graphs import outline_document
@@ -282,7 +282,7 @@ def _build_output_state(name: str, edges: list[EdgeOutline], graph: GraphOutline
     )
 
 
-def _common_default(ports: list[PortOutline]) -> Any | None:
+def _common_default(ports: list[PortOutline]) -> DocumentValue | None:
     """Return the default value that all ports share, or a phrase if the defaults differ."""
     port_defaults = [port.default for port in ports]
     if all(default == port_defaults[0] for default in port_defaults):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from mdf_loop.document.parts import DocumentValue
 from mdf_loop.outline.loops import result_positions
@@ -44,7 +43,7 @@ def _reads_result(expression_texts: Iterable[str], block_id: str, k: int) -> boo
     )
 
 
-def _definition_expressions(definition: DefinitionOutline) -> Iterator[Any]:
+def _definition_expressions(definition: DefinitionOutline) -> Iterator[DocumentValue]:
     """Yield the expressions in the definition of a parameter or function."""
     yield from (definition.value, definition.initial_expression, definition.derivative)
     yield from (value for _, value in definition.arguments)

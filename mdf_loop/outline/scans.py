@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -129,7 +128,11 @@ def _outline_recorded_value(
 
 
 def _outline_state(
-    context: BlockContext, k: int, initial_expression: Any, input_name: str, output_name: str
+    context: BlockContext,
+    k: int,
+    initial_expression: DocumentValue,
+    input_name: str,
+    output_name: str,
 ) -> CarriedOutline:
     """Return the outline of a state that a Scan carries, with the output ports of the final value."""
     port_ids = result_ports(context.node, context.definition.id, k)

@@ -25,11 +25,10 @@ def node_conditions(graph: Graph) -> dict[str, str]:
 
     `Always` has an effect on a node that would otherwise wait for another node.
     """
-    written_conditions = getattr(graph.conditions, "node_specific", None) or {}
     required_senders = find_required_senders(graph, usable_edges(graph))
     condition_texts = {
         str(node_id(node)): describe_condition(condition)
-        for node, condition in written_conditions.items()
+        for node, condition in graph.node_conditions.items()
     }
     return {
         node: "in every pass" if condition_text == "always" else condition_text
@@ -40,9 +39,8 @@ def node_conditions(graph: Graph) -> dict[str, str]:
 
 def termination_texts(graph: Graph) -> tuple[str, ...]:
     """Describe when evaluations and runs end, such as `each evaluation ends after 2 calls of C`."""
-    written_conditions = getattr(graph.conditions, "termination", None) or {}
     termination_descriptions = []
-    for scale_key, condition in written_conditions.items():
+    for scale_key, condition in graph.termination_conditions.items():
         time_scale = scale_name(scale_key)
         time_scale_name = _TIME_SCALE_NAMES.get(time_scale, time_scale.replace("_", " ").lower())
         if not is_condition_type(condition, _DEFAULT_TERMINATIONS.get(time_scale_name, "")):

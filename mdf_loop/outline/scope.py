@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
-from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, InputPort, Node
 from mdf_loop.lower import names_in
 from mdf_loop.outline.parts import Block, InputOutline
 from mdf_loop.outline.values import CaptureOutline
@@ -100,7 +100,7 @@ def free_names(node: Node, blocks: Iterable[Block]) -> Iterator[str]:
     )
 
 
-def _expressions(node: Node) -> Iterator[Any]:
+def _expressions(node: Node) -> Iterator[DocumentValue]:
     """Yield the text expressions of a node's functions, parameters and output ports."""
     for definition in node.functions_and_parameters:
         for field_name in ("value", "default_initial_value", "time_derivative"):
@@ -114,7 +114,7 @@ def _expressions(node: Node) -> Iterator[Any]:
         yield from _texts(port.value)
 
 
-def _arguments(definition: FunctionOrParameter) -> Iterator[Any]:
+def _arguments(definition: FunctionOrParameter) -> Iterator[DocumentValue]:
     """Yield the argument expressions of a function, also those inside dicts such as `slices`."""
     function_name = graph_function(definition.function)
     body_arguments = GRAPH_ARGUMENTS[function_name] if function_name else ()
@@ -130,7 +130,7 @@ def _arguments(definition: FunctionOrParameter) -> Iterator[Any]:
             yield value
 
 
-def _texts(value: DocumentValue) -> Iterator[Any]:
+def _texts(value: DocumentValue) -> Iterator[DocumentValue]:
     """Yield a value that is a text, or each text in a value that is a list."""
     if isinstance(value, str):
         yield value
@@ -171,7 +171,7 @@ def body_inputs(
     return tuple(input_outlines)
 
 
-def _input_role(port: Any, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
+def _input_role(port: InputPort, declared: Mapping[str, str], outer_scope: OutlineScope) -> str:
     """Return the role of an unconnected input port, such as "carried" or "captured"."""
     if port.id in declared:
         return declared[port.id]

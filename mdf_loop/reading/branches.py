@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -22,7 +22,7 @@ from msgspec import Struct
 from mdf_loop.document.bodies import WrittenBody, written_bodies, written_body
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function
-from mdf_loop.document.parts import FunctionOrParameter, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node
 from mdf_loop.errors import (
     ArityError,
     ConditionError,
@@ -151,7 +151,7 @@ class _PassedDefault(Struct, frozen=True):
     """Default branch of a `case_of` that only names values of the node, which are returned unchanged."""
 
     choice: _Choice
-    expressions: tuple[Any, ...]
+    expressions: tuple[DocumentValue, ...]
     description: str = "the default"
 
     def names(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -51,7 +50,7 @@ class DelayForm(Struct, frozen=True):
     name: str
     source_name: str
     iterations_back: int
-    initial_expression: Any | None
+    initial_expression: DocumentValue | None
     where: str = ""
 
 

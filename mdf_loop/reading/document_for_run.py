@@ -6,7 +6,6 @@ cell.I: {default_value: 0}, run({"I": 800.0})   ->   cell.I: {default_value: 800
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ def _drop_varying_defaults(
     if not varying_inputs:
         return document
 
-    def typed(node: Node, port: InputPort) -> Any:
+    def typed(node: Node, port: InputPort) -> InputPort:
         if (node.id, port.id) not in varying_inputs:
             return port
         port_dtype, port_shape = inputs.type(varying_inputs[node.id, port.id])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -25,7 +24,7 @@ class NamedEntry(Struct, frozen=True):
     """Named entry of a mapping in the document, such as one delay, with its fields and path."""
 
     name: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, DocumentValue]
     where: str
 
     def integer(self, key: str, default: int) -> int:
@@ -57,7 +56,7 @@ class NamedEntry(Struct, frozen=True):
             )
         return field_value
 
-    def expression(self, key: str) -> Any:
+    def expression(self, key: str) -> DocumentValue:
         """Return a required field of the entry as an expression."""
         field_value = self.fields.get(key)
         if field_value is None or (isinstance(field_value, str) and not field_value.strip()):
@@ -130,7 +129,7 @@ def split_literal(text: str) -> list[str] | None:
     return None
 
 
-def list_expressions(value: DocumentValue) -> tuple[Any, ...]:
+def list_expressions(value: DocumentValue) -> tuple[DocumentValue, ...]:
     """Return the expressions of a list, or of a text such as `(x, y)`, and no expressions for None."""
     if isinstance(value, list | tuple):
         return tuple(value)

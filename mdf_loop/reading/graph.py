@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from mdf_loop.document.parts import Edge, Graph
 from mdf_loop.errors import CycleError, Poisoned, ScopeError, UnknownNameError, UnsupportedError
@@ -68,7 +67,7 @@ class GraphReader:
     def read(self) -> GraphReader:
         """Convert all nodes of the graph to operations, and collect errors instead of raising."""
         usable_edges = self._find_usable_edges()
-        edges_by_port: dict[tuple[str, str], list[Any]] = {
+        edges_by_port: dict[tuple[str, str], list[Edge]] = {
             (edge.receiver, edge.receiver_port): [] for edge in self.graph.edges
         }
         for edge in usable_edges:
@@ -192,7 +191,7 @@ class GraphReader:
 
     # --- edges ----------------------------------------------------------------------------------
 
-    def _find_usable_edges(self) -> list[Any]:
+    def _find_usable_edges(self) -> list[Edge]:
         """Return the edges between existing ports, and record an error for each other edge."""
         usable_edges = []
         for edge in self.graph.edges:
@@ -225,7 +224,7 @@ class GraphReader:
                 )
 
 
-def find_required_senders(graph: Graph, edges: Iterable[Any]) -> dict[str, list[str]]:
+def find_required_senders(graph: Graph, edges: Iterable[Edge]) -> dict[str, list[str]]:
     """Return the sender nodes that must run before each node, by node."""
     has_default_by_port = {
         (node.id, port.id): port.default_value is not None

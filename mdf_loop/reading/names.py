@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 from weakref import ref
 
 from msgspec import Struct
 
 from mdf_loop.document.bodies import parameters_with_bodies
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import Graph
+from mdf_loop.document.parts import DocumentValue, Graph
 from mdf_loop.errors import ModelError, UnknownNameError
 from mdf_loop.name_suggestions import suggest
 from mdf_loop.reading.memory import State, StateKind
@@ -138,7 +137,7 @@ def output_names(document: Document) -> dict[str, str]:
     return {f"{node}.{part_id}": f"{node}.{part_id}" for node, part_id in unsent_names}
 
 
-def refuse_without_outputs(document: Document, outputs: Collection[Any]) -> None:
+def refuse_without_outputs(document: Document, outputs: Collection[DocumentValue]) -> None:
     """Raise an error for a model without outputs.
 
     Such a model has no output ports, or all its output ports feed other nodes.

@@ -10,7 +10,7 @@ from mdf_loop.document.bodies import written_bodies
 from mdf_loop.document.document import Document, graph_by_id
 from mdf_loop.document.graph_functions import GRAPH_ARGUMENTS, graph_function, is_loop
 from mdf_loop.document.loading import graph_of
-from mdf_loop.document.parts import FunctionOrParameter, Graph, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, Node
 from mdf_loop.errors import Finding, LoopError, raise_findings
 from mdf_loop.lower import names_in
 from mdf_loop.name_suggestions import suggest
@@ -26,7 +26,7 @@ def item_path(item: FunctionOrParameter, node: Node) -> str:
     return f"$.graphs[0].nodes['{node.id}'].{field_name}['{item.id}']"
 
 
-def _find_names(expressions: Any) -> set[str]:
+def _find_names(expressions: DocumentValue) -> set[str]:
     """Return the names in an expression, or in a list or dict of expressions."""
     if isinstance(expressions, str):
         return {expressions.strip()} | names_in(expressions)

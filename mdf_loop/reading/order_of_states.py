@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import Node, Parameter
+from mdf_loop.document.parts import DocumentValue, Node, Parameter
 from mdf_loop.errors import Finding, LoopError
 from mdf_loop.lower import names_in
 from mdf_loop.reading.names_read import find_names_read
@@ -111,7 +110,7 @@ def _is_variable(parameter: Parameter) -> bool:
     return bool(parameter.conditions) or not (has_zero_derivative or has_own_value)
 
 
-def _is_zero(derivative: Any) -> bool:
+def _is_zero(derivative: DocumentValue) -> bool:
     """Return True for a literal number or list that has zeros only."""
     try:
         derivative_value = (

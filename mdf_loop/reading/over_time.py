@@ -14,13 +14,12 @@ Source: modeci_mdf.execution_engine.EvaluableGraph.evaluate (0.4.15), called rep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import InputPort, Node
+from mdf_loop.document.parts import DocumentValue, InputPort, Node
 from mdf_loop.errors import Finding, raise_findings
 from mdf_loop.ir import InputRole, Loop, Output, OutputRole, Program, Recorded, Scanned, Value
 from mdf_loop.ir.check import check
@@ -68,7 +67,7 @@ class OverTime(Struct, frozen=True):
     states: tuple[State, ...]
     schedule: Schedule
     plans: tuple[NodeSets | None, NodeSets | None]
-    terms_by_path: Mapping[str, Any]
+    terms_by_path: Mapping[str, DocumentValue]
 
 
 def read_over_time(

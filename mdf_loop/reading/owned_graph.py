@@ -117,7 +117,7 @@ def _format_graph_path(
 
 def _find_graph_and_path(
     written: WrittenBody, path: str, role: Role, document: Document
-) -> tuple[Any, str]:
+) -> tuple[Graph, str]:
     """Return the graph that an argument contains or names by id, and the graph's document path.
 
     Raise ModelError if the argument is not a graph.

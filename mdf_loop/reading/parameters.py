@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.document.document import Document
 from mdf_loop.document.parts import (
     DocumentValue,
-    FunctionOrParameter,
     Graph,
     Node,
+    NodePart,
     Parameter,
     ParameterCondition,
 )
@@ -61,12 +60,13 @@ def integrates(document: Document) -> bool:
     )
 
 
-def iterate_further_expressions(item: FunctionOrParameter) -> Iterator[Any]:
+def iterate_further_expressions(item: NodePart) -> Iterator[DocumentValue]:
     """Yield the initial value, derivative and conditions of a parameter, but not its value."""
-    yield getattr(item, "default_initial_value", None)
-    yield getattr(item, "time_derivative", None)
-    for condition in getattr(item, "conditions", None) or ():
-        yield from condition_fields(condition)
+    if isinstance(item, Parameter):
+        yield item.default_initial_value
+        yield item.time_derivative
+        for condition in item.conditions:
+            yield from condition_fields(condition)
 
 
 def condition_fields(

@@ -6,7 +6,6 @@ Source: modeci_mdf.execution_engine.EvaluableInput and EvaluableGraph.evaluate_e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -24,7 +23,7 @@ from mdf_loop.reading.port_types import convert_port_value
 from mdf_loop.reading.port_values import lower_default
 from mdf_loop.reading.schedule.known import Truth, logical_or
 
-PortSupplier = Callable[[Any, Any, str], Term]
+PortSupplier = Callable[[Node, InputPort, str], Term]
 """Function (node, port, path) -> value, for an input port that no edge feeds."""
 
 _REDUCE_FUNCTIONS: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] = {
@@ -37,7 +36,7 @@ _REDUCE_FUNCTIONS: Mapping[str, Callable[[ModelBuilder, Value, Value], Value]] =
 class Ports(Struct, frozen=True):
     """Input ports of a graph, with the edges that lead to each port."""
 
-    edges_by_port: Mapping[tuple[str, str], Sequence[Any]]
+    edges_by_port: Mapping[tuple[str, str], Sequence[Edge]]
     where: str
     supply: PortSupplier
 

@@ -14,7 +14,6 @@ Source: OpenVINO, Loop-5, port_map of outputs; MXNet, `while_loop`, max_iteratio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -42,8 +41,8 @@ class RecordingForm(Struct, frozen=True):
     is_concatenated: bool = False
     is_reversed: bool = False
     keeps_last_row: bool = False
-    length_expression: Any | None = None
-    pad_expression: Any = 0
+    length_expression: DocumentValue | None = None
+    pad_expression: DocumentValue = 0
     where: str = ""
 
 

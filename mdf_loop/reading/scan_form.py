@@ -10,11 +10,9 @@ Source: ONNX operators, Scan-11.
 
 from __future__ import annotations
 
-from typing import Any
-
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import FunctionOrParameter, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node
 from mdf_loop.errors import ArityError, ModelError, SignatureError
 from mdf_loop.lower import Scope
 from mdf_loop.lower.builder import ModelBuilder
@@ -137,7 +135,7 @@ def _check_signature(
 
 
 def _build_slices(
-    args: NamedEntry, names: tuple[str, ...], operands: tuple[Any, ...]
+    args: NamedEntry, names: tuple[str, ...], operands: tuple[DocumentValue, ...]
 ) -> tuple[SliceForm, ...]:
     """Build the slice arguments of the loop for the scan inputs of a Scan."""
     scan_axes = _parse_integers(args, "scan_input_axes", len(names))

@@ -13,13 +13,11 @@ Source: ONNX operators, SequenceMap-17 (its function body).
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from mdf_loop.document.bodies import written_body
 from mdf_loop.document.document import Document
-from mdf_loop.document.parts import FunctionOrParameter, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Node
 from mdf_loop.errors import ArityError, OperandError, SignatureError
 from mdf_loop.ir import Carried, Loop, Value
 from mdf_loop.ir.types import element_type, is_sequence, is_tensor, sequence_of, wrong_kind_error
@@ -96,7 +94,7 @@ def _check_signature(owned: OwnedGraph) -> tuple[tuple[str, ...], tuple[str, ...
     return owned.input_names or (), owned.output_names or ()
 
 
-def _lower_inputs(b: ModelBuilder, args: dict[str, Any], scope: Scope) -> list[Value]:
+def _lower_inputs(b: ModelBuilder, args: dict[str, DocumentValue], scope: Scope) -> list[Value]:
     """Convert the inputs of a SequenceMap to program values, which are sequences and tensors."""
     if is_omitted(args.get("input_sequence")):
         missing_input_hint = suggest("input_sequence", args)

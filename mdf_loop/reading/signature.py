@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec import Struct
 
-from mdf_loop.document.parts import DocumentValue, Graph, Node
+from mdf_loop.document.parts import DocumentValue, FunctionOrParameter, Graph, Node, OutputPort
 from mdf_loop.errors import ArityError, SignatureError
 from mdf_loop.ops.onnx_schema import operator_names, schema
 from mdf_loop.reading.loop_forms import LoopForm
@@ -113,7 +112,7 @@ def find_free_ports(graph: Graph) -> tuple[str, ...]:
     return tuple(dict.fromkeys(unconnected_port_ids))
 
 
-def find_end_ports(graph: Graph) -> tuple[tuple[Any, Any], ...]:
+def find_end_ports(graph: Graph) -> tuple[tuple[Node, OutputPort], ...]:
     """Return the output ports of a graph that feed no edge, with their nodes, in document order."""
     sent_ports = {(edge.sender, edge.sender_port) for edge in graph.edges}
     return tuple(
@@ -249,7 +248,7 @@ def gives_truth(node: Node, value: DocumentValue) -> bool:
         return True
     if not isinstance(value, str):
         return False
-    node_parts: Iterable[Any] = node.functions_and_parameters
+    node_parts: Iterable[FunctionOrParameter] = node.functions_and_parameters
     node_part = next((candidate for candidate in node_parts if candidate.id == value), None)
     if node_part is None:
         return _is_comparison(value)

@@ -15,8 +15,6 @@ Source: OpenVINO, Loop-5 and TensorIterator-1, port_map of inputs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from msgspec import Struct
 
@@ -43,7 +41,7 @@ class SliceForm(Struct, frozen=True):
     """
 
     name: str
-    source_expression: Any
+    source_expression: DocumentValue
     axis: int = 0
     start: int = 0
     end: int = -1

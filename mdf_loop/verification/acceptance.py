@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from mdf_loop.document.document import Document
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import InputError
 from mdf_loop.lower.builder import Options
 from mdf_loop.outline.cycles import cycle_groups
@@ -22,7 +22,7 @@ from mdf_loop.run.device import Placement
 from mdf_loop.specification import RunSpecification
 
 
-def accept(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
+def accept(document: Document, inputs: Mapping[str, DocumentValue], options: Options) -> Reading:
     """Check that a model can be compiled and run with these inputs, and return its program.
 
     A stateful model is also read as a run over time.
@@ -49,7 +49,9 @@ def _has_memory(document: Document) -> bool:
     return has_states or bool(cycle_groups(graph))
 
 
-def compile_evaluation(document: Document, inputs: Mapping[str, Any], options: Options) -> Reading:
+def compile_evaluation(
+    document: Document, inputs: Mapping[str, DocumentValue], options: Options
+) -> Reading:
     """Compile a model to the program that evaluates the model once with the given inputs.
 
     Missing required inputs have their stated types.
@@ -60,7 +62,9 @@ def compile_evaluation(document: Document, inputs: Mapping[str, Any], options: O
     return read_once(document, _bind_for_check(document, inputs, options), options)
 
 
-def _bind_for_check(document: Document, inputs: Mapping[str, Any], options: Options) -> BoundValues:
+def _bind_for_check(
+    document: Document, inputs: Mapping[str, DocumentValue], options: Options
+) -> BoundValues:
     """Bind the inputs of a run, with only a type for each missing required input."""
     try:
         return BoundValues.of(bind(document, inputs, options))

@@ -14,7 +14,7 @@ from mdf_loop.document.content import content_of
 from mdf_loop.document.document import Document
 from mdf_loop.document.graph_functions import graph_function
 from mdf_loop.document.modeci import to_modeci
-from mdf_loop.document.parts import Edge, Node, Parameter
+from mdf_loop.document.parts import DocumentValue, Edge, Node, Parameter
 from mdf_loop.document.stated_types import stated_dtype
 from mdf_loop.errors import Finding
 from mdf_loop.importing.loop_conditions import ambiguous_loops
@@ -115,7 +115,7 @@ def _sent_value(document: Document, value_by_path: ValueByPath, edge: Edge) -> A
     )
 
 
-def _is_number(term: Any) -> bool:
+def _is_number(term: DocumentValue) -> bool:
     """Return True if a value of the program is a scalar."""
     return isinstance(term, Value) and term.shape == ()
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 import networkx
 import numpy as np
 
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import ExpressionError
 from mdf_loop.ir import Value
 from mdf_loop.lower import names_in
 from mdf_loop.lower.syntax import dotted_name, parse, parse_number
 
-ValueByName = Mapping[str, Any]
+ValueByName = Mapping[str, DocumentValue]
 """Value of each name in a node."""
 
 

@@ -6,7 +6,6 @@ Both the compilation and the text of conditions read arguments with this module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -32,10 +31,10 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
     """
 
     type: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, DocumentValue]
     names_read: dict[str, None] = field(default_factory=dict)
 
-    def get(self, *names: str) -> Any:
+    def get(self, *names: str) -> DocumentValue:
         """Return an argument's value under the first of several names, or None if it is absent."""
         for argument_name in names:
             self.names_read[argument_name] = None
@@ -43,11 +42,11 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
                 return self.arguments[argument_name]
         return None
 
-    def node_arguments(self) -> list[Any]:
+    def node_arguments(self) -> list[DocumentValue]:
         """Return the nodes in the arguments of a scheduler condition."""
         return _to_list(self.get(*NODE_ARGUMENTS))
 
-    def parts(self) -> Iterator[tuple[str, Any]]:
+    def parts(self) -> Iterator[tuple[str, DocumentValue]]:
         """Yield the inner conditions of a composite condition, each with its path in the arguments."""
         for argument_name, argument_value in self.arguments.items():
             self.names_read[argument_name] = None
@@ -60,12 +59,12 @@ class Arguments(Struct, frozen=True, eq=False, kw_only=True):
                 )
 
 
-def _to_list(value: DocumentValue) -> list[Any]:
+def _to_list(value: DocumentValue) -> list[DocumentValue]:
     """Convert an argument to a list: None to an empty list, a single value to a list of one."""
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
-def type_and_arguments(condition: DocumentValue) -> tuple[str | None, Mapping[str, Any]]:
+def type_and_arguments(condition: DocumentValue) -> tuple[str | None, Mapping[str, DocumentValue]]:
     """Return the type and arguments of a scheduler condition, which is a mapping or an object.
 
     The type is None if it is not a text.
@@ -81,7 +80,7 @@ def type_and_arguments(condition: DocumentValue) -> tuple[str | None, Mapping[st
     return condition_type if isinstance(condition_type, str) else None, argument_by_name
 
 
-def node_id(value: DocumentValue) -> Any:
+def node_id(value: DocumentValue) -> DocumentValue:
     """Return the id of a node that is given as a modeci_mdf Node or as an id."""
     return getattr(value, "id", value)
 

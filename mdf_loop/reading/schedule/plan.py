@@ -7,7 +7,6 @@ conditions hold, together. The termination conditions are tested before every pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -307,13 +306,7 @@ def read_schedule(
     """
     node_ids = tuple(node.id for node in graph.nodes)
     conditions_path = f"{where}.conditions"
-    written_conditions = graph.conditions
-    node_conditions: Mapping[str, Any] = (
-        written_conditions.node_specific if written_conditions else None
-    ) or {}
-    termination_conditions: Mapping[str, Any] = (
-        written_conditions.termination if written_conditions else None
-    ) or {}
+    node_conditions, termination_conditions = graph.node_conditions, graph.termination_conditions
     conditions_with_paths = [
         (condition, f"{conditions_path}.node_specific['{node}']")
         for node, condition in node_conditions.items()

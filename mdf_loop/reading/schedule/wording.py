@@ -25,7 +25,7 @@ class ConditionPhrase(Arguments, frozen=True, eq=False):
     The condition may be one that cannot be compiled. A missing argument is shown as a question mark.
     """
 
-    describe_inner: Callable[[Any], str]
+    describe_inner: Callable[[DocumentValue], str]
 
     def format_argument(self, value: DocumentValue) -> str:
         """Return the text of an argument: a node's id, a condition, a list, or a value."""
@@ -88,13 +88,13 @@ def _join_names(names: Iterable[str], word: str = "and") -> str:
     return f"{', '.join(first_names)} {word} {last_name}" if first_names else last_name
 
 
-def _format_count(n: Any, noun: str) -> str:
+def _format_count(n: DocumentValue, noun: str) -> str:
     """Return a number with a noun, such as `2 calls` or `1 pass`."""
     plural_noun = f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{n} {noun if str(n) == '1' else plural_noun}"
 
 
-def _format_period(n: Any, noun: str) -> str:
+def _format_period(n: DocumentValue, noun: str) -> str:
     """Return a period, such as `every 2 calls` or `every call`."""
     return f"every {noun if str(n) == '1' else _format_count(n, noun)}"
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mdf_loop.document.parts import DocumentValue, Node
+from mdf_loop.document.parts import DocumentValue
 from mdf_loop.errors import (
     ConditionError,
     Finding,
@@ -136,7 +136,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         """Return the ids of the nodes that the condition refers to."""
         return tuple(self._check_node(node) for node in self.node_arguments())
 
-    def _check_node(self, node: Node) -> str:
+    def _check_node(self, node: DocumentValue) -> str:
         """Return the id of a node, or raise UnknownNameError if the graph has no node with this id."""
         referenced_id = node_id(node)
         if not isinstance(referenced_id, str) or referenced_id not in self.node_ids:
@@ -310,7 +310,7 @@ class WrittenCondition(Arguments, frozen=True, eq=False):
         return ThresholdCondition(
             self.read_node(),
             str(self.get_required("parameter")),
-            tuple(index_list),
+            tuple(index for index in index_list if isinstance(index, int)),
             comparator,
             self._to_float("threshold", threshold),
             self._to_float("atol", numbers_by_name["atol"] or 0),
