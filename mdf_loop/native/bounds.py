@@ -137,11 +137,11 @@ class _CheckedBounds(Bounds):
         shape: Extents | None = None,
         buffer_number: int | None = None,
     ) -> str:
-        """Return the pointer to an array, annotated with the array for bounds checks."""
+        """Return a pointer in `register` that remembers the extent of its array for bounds checks."""
         return _make_pointer(register, _MemoryArea(value, register, shape, buffer_number))
 
     def register_part(self, pointer: str, value: Value) -> str:
-        """Return the pointer to a part of an array, annotated with the part for bounds checks."""
+        """Return a pointer that remembers the part of an array that it addresses, for bounds checks."""
         memory_area = next(_memory_areas(pointer))
         if memory_area.value == value:
             return pointer

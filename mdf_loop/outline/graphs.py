@@ -88,7 +88,7 @@ class _Reader:
         self.open_bodies: list[str] = []
 
     def graph(self, graph: Graph, where: str, scope: OutlineScope | None) -> GraphOutline:
-        """Return the outline of a graph inside the enclosing `scope` of names."""
+        """Return the description of a graph for pictures and texts, given the names of enclosing graphs."""
         cycles = cycle_groups(graph)
         conditions_by_node = node_conditions(graph)
         return GraphOutline(
@@ -140,7 +140,7 @@ class _Reader:
     def _body_output(
         self, body: Graph, where: str, name: str, passed_through_names: Iterable[str]
     ) -> OutputOutline:
-        """Return the outline of a body's output: an output port, or a value that is passed through."""
+        """Return the description of a body's output, which is an output port or a value passed through."""
         for node in body.nodes:
             for port in node.output_ports:
                 if name in (port.id, f"{node.id}.{port.id}"):

@@ -484,7 +484,7 @@ class NodeReader:
     def _select_port_result(
         self, term: tuple[Term, ...], ports_by_group: dict[str, list[str]], port: str
     ) -> Term:
-        """Return result `k` of a loop or conditional for the `k`-th output port that names it."""
+        """Return result `k` of a loop or conditional for the `k`-th output port that reads its results."""
         grouped_ports = ports_by_group[port]
         source_noun = (
             "loop"

@@ -193,7 +193,7 @@ class TimeStepper:
             self._execution_order.truncate(self._position.execution_end_position)
 
     def _convert_first_row(self, name: str, array: Array) -> Array:
-        """Convert an output of the first evaluation to a row with the common shape and dtype."""
+        """Convert an output of the first step to a row with the shape and dtype of the rows of later steps."""
         time_axis = self._session.axis
         converted_row = array[(slice(None),) * time_axis + (np.newaxis,)]
         if self.total > 1:
