@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -43,7 +43,8 @@ def run_specified(prepared: PreparedModel, spec: RunSpecification) -> Results:
             "or sweep over dict(grid), whose members have one axis",
         )
     compute = select_run_function(spec) if spec.sharing is None else _prepare_cluster(spec)
-    with _lease_output(prepared, spec) as lease:
+    has_files = spec.writes_files or spec.controls.memory_limit is not None
+    with _lease_output(prepared, spec) if has_files else nullcontext() as lease:
         results, error = compute(prepared, spec, lease)
         if spec.sharing is None:
             results = split_grid_axis(results, spec.values.sweep)
@@ -66,9 +67,6 @@ def _prepare_cluster(spec: RunSpecification) -> ComputeFunction:
 @contextmanager
 def _lease_output(prepared: PreparedModel, spec: RunSpecification) -> Iterator[StoreLease | None]:
     """Check the output file of a run and limit its memory, and yield the lease of its store, if any."""
-    if not spec.writes_files and spec.controls.memory_limit is None:
-        yield None
-        return
     with limited(spec.controls.memory_limit), track_read_files(prepared.document.files):
         if spec.output is not None:
             _check_output(prepared, spec, spec.output)

@@ -19,8 +19,11 @@ _HINTS = {
 
 _FIELDS = {field.name: field for field in fields_of(RunOptions)}
 _CONDITIONAL_FIELDS = [
-    field for field in _FIELDS.values() if field.option.needs or field.option.conflicts
+    (name, field.parameter.default, field)
+    for name, field in _FIELDS.items()
+    if field.option.needs or field.option.conflicts
 ]
+"""Name, default and field of each option that needs or excludes others."""
 
 
 def refuse_conflicts(options: RunOptions) -> None:
@@ -30,14 +33,14 @@ def refuse_conflicts(options: RunOptions) -> None:
         InputError: The message names the option.
     """
     run_modes = _modes_of(options)
-    for field in _CONDITIONAL_FIELDS:
-        if not _is_given(field, options):
+    for name, default, field in _CONDITIONAL_FIELDS:
+        if getattr(options, name) is default or not _is_given(field, options):
             continue
         _refuse_missing(field, options, run_modes)
         for run_mode in run_modes:
             phrase = field.option.conflicts.get(run_mode)
             if isinstance(phrase, Mapping):
-                phrase = phrase.get(getattr(options, field.name))
+                phrase = phrase.get(getattr(options, name))
             if phrase is not None:
                 raise InputError(run_mode.format(phrase), hint=_HINTS[run_mode])
 

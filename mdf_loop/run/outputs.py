@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -252,8 +251,8 @@ class Outputs(Mapping[str, Data]):
 
     def with_changes(self, arrays: Mapping[str, Data] | None = None, **attributes: Any) -> Self:
         """Return a copy of the outputs with other arrays (None keeps them) and other attributes."""
-        changed_outputs = copy(self)
-        vars(changed_outputs).update(attributes)
+        changed_outputs = object.__new__(type(self))  # copy.copy takes ten times as long
+        vars(changed_outputs).update(vars(self), **attributes)
         if arrays is not None:
             vars(changed_outputs)["_arrays"] = dict(arrays)
         return changed_outputs
