@@ -17,6 +17,7 @@ from mdf_loop.drawing.dot.frames import (
 )
 from mdf_loop.drawing.dot.graphs import draw_scene
 from mdf_loop.drawing.dot.labels import bold_text, small_text, stack_lines, style_text
+from mdf_loop.drawing.dot.small import add_pill
 from mdf_loop.drawing.dot.terminal_tables import draw_terminal_tables
 from mdf_loop.drawing.dot.wires import Picture
 from mdf_loop.drawing.scene.elements import Box, Scene
@@ -25,8 +26,6 @@ from mdf_loop.drawing.theme import (
     BRANCH_FILL_COLOR,
     CONDITIONAL_FILL_COLOR,
     CONDITIONAL_LINE_COLOR,
-    PAPER_COLOR,
-    REMARK_COLOR,
 )
 from mdf_loop.drawing.view import View
 from mdf_loop.outline import ConditionalOutline
@@ -113,17 +112,6 @@ def _draw_passed(picture: Picture, conditional: ConditionalOutline, title: str, 
     """Draw a pill-shaped node for a value that a branch returns unchanged, and return its DOT name."""
     name = pill.outline.port_id
     pill_name = picture.canvas.unused_name(conditional.owner_id, conditional.id, title, name)
-    picture.canvas.add_node(
-        pill_name,
-        stack_lines(style_text(name, tag="I"), small_text("passed through")),
-        "passed",
-        pill.path,
-        shape="box",
-        style="rounded,filled",
-        fillcolor=PAPER_COLOR,
-        color=REMARK_COLOR,
-        margin="0.1,0.04",
-        height="0.3",
-    )
-    picture.place_box(pill, pill_name, pill_name)
+    label = stack_lines(style_text(name, tag="I"), small_text("passed through"))
+    add_pill(picture, pill, pill_name, label, margin="0.1,0.04")
     return pill_name

@@ -81,21 +81,26 @@ def _draw_pill(
 ) -> None:
     """Draw a model input or output as a pill-shaped node, with its observed value."""
     picture.canvas.mark_kinds.add(box.kind)
-    type_line = small_text(type_text) if view.detail.shows_types and type_text else ""
+    label = stack_lines(
+        style_text(shorten_name(text, MAX_NAME_LENGTH), tag="I"),
+        small_text(type_text) if view.detail.shows_types and type_text else "",
+        small_text(observed_value) if observed_value else "",
+    )
+    add_pill(picture, box, name, label, margin="0.12,0.05")
+
+
+def add_pill(picture: Picture, box: Box, name: str, label: str, margin: str) -> None:
+    """Add a node with rounded corners for a value that enters or leaves a graph unchanged."""
     picture.canvas.add_node(
         name,
-        stack_lines(
-            style_text(shorten_name(text, MAX_NAME_LENGTH), tag="I"),
-            type_line,
-            small_text(observed_value) if observed_value else "",
-        ),
+        label,
         box.kind,
         box.path,
         shape="box",
         style="rounded,filled",
         fillcolor=PAPER_COLOR,
         color=REMARK_COLOR,
-        margin="0.12,0.05",
+        margin=margin,
         height="0.3",
     )
     picture.place_box(box, name, name)
