@@ -23,7 +23,12 @@ from mdf_loop.ir import Data, Program
 from mdf_loop.lower.builder import Options
 from mdf_loop.paths import track_read_files
 from mdf_loop.public_call import public_call, public_calls
-from mdf_loop.request.derivative_options import DifferentiationOptions, GradientOptions
+from mdf_loop.request.derivative_options import (
+    DifferentiationOptions,
+    GradientOptions,
+    HessianOptions,
+    JacobianOptions,
+)
 from mdf_loop.request.fit_options import FitOptions
 from mdf_loop.request.option import takes_options
 from mdf_loop.request.run_options import RunOptions
@@ -248,17 +253,8 @@ class CompiledModel:
 
         return derivatives.gradient(self.prepared, options)
 
-    def jacobian(
-        self,
-        of: Sequence[str],
-        wrt: Sequence[str],
-        *,
-        set: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        steps: int | None = None,
-        dt: float | str | None = None,
-        seed: int | str = 0,
-    ) -> Derivatives:
+    @takes_options(JacobianOptions)
+    def jacobian(self, options: JacobianOptions) -> Derivatives:
         """Compute the Jacobian of outputs, as one array for each pair of output and parameter.
 
         The block `jacobian["cell.V", "cell.a"]` has the axes of the output (over time with an axis of rows), followed by the axes of the
@@ -266,54 +262,25 @@ class CompiledModel:
         reverse mode. A `UserWarning` names derivatives that are nan or infinite although the output is
         finite.
 
-        Args:
-            of: Outputs by `node.port`.
-            wrt: Names with respect to which the outputs are differentiated; see `differentiate`.
-            set: Parameter values by `node.parameter`.
-            inputs: Input values by port id.
-            steps: Number of evaluations of the model.
-            dt: Time between two evaluations; see `run`.
-            seed: Seed of the model's random numbers.
-
         Raises:
             LoopError: A value does not fit, or an operation has no derivative. The message names the place.
         """
         from mdf_loop.api import derivatives
 
-        options = RunOptions(inputs, set=set, steps=steps, dt=dt, seed=seed)
-        return derivatives.jacobian(self.prepared, of, wrt, options)
+        return derivatives.jacobian(self.prepared, options)
 
-    def hessian(
-        self,
-        of: Mapping[str, Any],
-        wrt: Sequence[str],
-        *,
-        set: Mapping[str, Any] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        steps: int | None = None,
-        dt: float | str | None = None,
-        seed: int | str = 0,
-    ) -> Derivatives:
+    @takes_options(HessianOptions)
+    def hessian(self, options: HessianOptions) -> Derivatives:
         """Compute the second derivatives of a scalar objective of the model.
 
         The block `hessian["cell.a", "cell.b"]` has the axes of a, followed by the axes of b. A `UserWarning` names second derivatives that are nan or infinite although the scalar is finite.
 
-        Args:
-            of: Terms of the scalar, by output; see `differentiate`.
-            wrt: Names with respect to which the scalar is differentiated twice.
-            set: Parameter values by `node.parameter`.
-            inputs: Input values by port id.
-            steps: Number of evaluations of the model.
-            dt: Time between two evaluations; see `run`.
-            seed: Seed of the model's random numbers.
-
         Raises:
             LoopError: A value does not fit, or an operation has no derivative. The message names the place.
         """
         from mdf_loop.api import derivatives
 
-        options = RunOptions(inputs, set=set, steps=steps, dt=dt, seed=seed)
-        return derivatives.hessian(self.prepared, of, wrt, options)
+        return derivatives.hessian(self.prepared, options)
 
     @takes_options(FitOptions)
     def fit(self, options: FitOptions) -> Fit | Fits:

@@ -6,10 +6,7 @@ spikes and random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from msgspec.structs import replace
+from collections.abc import Sequence
 
 from mdf_loop import arguments
 from mdf_loop.api import jacobian as second_order
@@ -17,11 +14,16 @@ from mdf_loop.api.differentiated import Differentiated
 from mdf_loop.api.differentiation import DifferentiatedNames
 from mdf_loop.api.prepared import PreparedModel
 from mdf_loop.losses import Loss, checked_names, checked_truncation, parse_losses
-from mdf_loop.request.derivative_options import DifferentiationOptions, GradientOptions
+from mdf_loop.request.derivative_options import (
+    DifferentiationOptions,
+    GradientOptions,
+    HessianOptions,
+    JacobianOptions,
+)
 from mdf_loop.request.run_options import RunOptions
 from mdf_loop.results.derivatives import Derivatives
 from mdf_loop.results.gradient import Gradient
-from mdf_loop.specification import RunSpecification, specify
+from mdf_loop.specification import specify
 
 
 def differentiate(prepared: PreparedModel, options: DifferentiationOptions) -> Differentiated:
@@ -65,46 +67,37 @@ def gradient(prepared: PreparedModel, options: GradientOptions) -> Gradient:
     )
 
 
-def jacobian(
-    prepared: PreparedModel,
-    of: Sequence[str],
-    wrt: Sequence[str],
-    options: RunOptions,
-) -> Derivatives:
+def jacobian(prepared: PreparedModel, options: JacobianOptions) -> Derivatives:
     """Compute the Jacobian of outputs, as one array for each pair of output and parameter.
 
     Raises:
         LoopError: A value does not fit, or an operation has no derivative.
     """
-    spec = _specify_without_values(prepared, options)
-    output_names = arguments.names(of, "of")
-    differentiated_names = DifferentiatedNames(prepared, output_names, checked_names(wrt), spec)
-    spec = differentiated_names.specification(options.set, options.inputs)
-    return second_order.jacobian(differentiated_names, spec)
+    names = _differentiated_names(prepared, arguments.names(options.of, "of"), options)
+    return second_order.jacobian(names, names.specification(options.set, options.inputs))
 
 
-def hessian(
-    prepared: PreparedModel,
-    of: Mapping[str, Any],
-    wrt: Sequence[str],
-    options: RunOptions,
-) -> Derivatives:
+def hessian(prepared: PreparedModel, options: HessianOptions) -> Derivatives:
     """Compute the second derivatives of a scalar objective of the model.
 
     Raises:
         LoopError: A value does not fit, or an operation has no derivative.
     """
-    loss_terms = parse_losses(prepared.model_units.convert_losses(of))
-    spec = _specify_without_values(prepared, options)
-    output_names = _outputs_of(loss_terms)
-    differentiated_names = DifferentiatedNames(prepared, output_names, checked_names(wrt), spec)
-    spec = differentiated_names.specification(options.set, options.inputs)
-    return second_order.hessian(differentiated_names, loss_terms, spec)
+    loss_terms = parse_losses(prepared.model_units.convert_losses(options.of))
+    names = _differentiated_names(prepared, _outputs_of(loss_terms), options)
+    spec = names.specification(options.set, options.inputs)
+    return second_order.hessian(names, loss_terms, spec)
 
 
-def _specify_without_values(prepared: PreparedModel, options: RunOptions) -> RunSpecification:
-    """Return the specification of a run without the values of parameters and inputs."""
-    return specify(replace(options, set=None, inputs=None, dt=prepared.time_step(options.dt)))
+def _differentiated_names(
+    prepared: PreparedModel,
+    output_names: tuple[str, ...],
+    options: JacobianOptions | HessianOptions,
+) -> DifferentiatedNames:
+    """Return the outputs and the names with respect to which they are differentiated."""
+    dt = prepared.time_step(options.dt)
+    spec = specify(RunOptions(steps=options.steps, dt=dt, seed=options.seed))
+    return DifferentiatedNames(prepared, output_names, checked_names(options.wrt), spec)
 
 
 def _outputs_of(terms: Sequence[Loss]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Options of `differentiate` and `gradient`."""
+"""Options of `differentiate`, `gradient`, `jacobian` and `hessian`."""
 
 from __future__ import annotations
 
@@ -157,3 +157,51 @@ class GradientOptions(DifferentiationOptions, frozen=True, kw_only=True):
             "derivatives; see [`run`](#mdf_loopcompiledmodelrun).",
         ),
     ] = None
+
+
+class _OptionsAtPoint(Struct, frozen=True, kw_only=True):
+    """Options of `jacobian` and `hessian` that determine the run which is differentiated."""
+
+    set: Annotated[
+        Mapping[str, Any] | None, Option(ARGUMENTS, "Values of parameters by `node.parameter`.")
+    ] = None
+
+    inputs: Annotated[Mapping[str, Any] | None, Option(ARGUMENTS, "Input values by port id.")] = (
+        None
+    )
+
+    steps: Annotated[int | None, Option(ARGUMENTS, "Number of evaluations of the model.")] = None
+
+    dt: Annotated[
+        float | str | None,
+        Option(ARGUMENTS, "Time between two evaluations; see [`run`](#mdf_loopcompiledmodelrun)."),
+    ] = None
+
+    seed: Annotated[int | str, Option(ARGUMENTS, "Seed of the model's random numbers.")] = 0
+
+
+class JacobianOptions(_OptionsAtPoint, frozen=True):
+    """Arguments of `CompiledModel.jacobian`, as the user gave them."""
+
+    of: Annotated[Sequence[str], Option(ARGUMENTS, "Outputs by `node.port`.")]
+
+    wrt: Annotated[
+        Sequence[str],
+        Option(
+            ARGUMENTS,
+            "Names with respect to which the outputs are differentiated; see `differentiate`.",
+        ),
+    ]
+
+
+class HessianOptions(_OptionsAtPoint, frozen=True):
+    """Arguments of `CompiledModel.hessian`, as the user gave them."""
+
+    of: Annotated[
+        Mapping[str, Any], Option(ARGUMENTS, "Terms of the scalar, by output; see `differentiate`.")
+    ]
+
+    wrt: Annotated[
+        Sequence[str],
+        Option(ARGUMENTS, "Names with respect to which the scalar is differentiated twice."),
+    ]
