@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from typing import Any
+
+from msgspec.structs import astuple
 
 from mdf_loop.errors import InputError
 from mdf_loop.request.model_options import NEEDS_STEPS
@@ -18,12 +21,6 @@ _HINTS = {
 
 
 _FIELDS = {field.name: field for field in fields_of(RunOptions)}
-_CONDITIONAL_FIELDS = [
-    (name, field.parameter.default, field)
-    for name, field in _FIELDS.items()
-    if field.option.needs or field.option.conflicts
-]
-"""Name, default and field of each option that needs or excludes others."""
 
 
 def refuse_conflicts(options: RunOptions) -> None:
@@ -33,28 +30,27 @@ def refuse_conflicts(options: RunOptions) -> None:
         InputError: The message names the option.
     """
     run_modes = _modes_of(options)
-    for name, default, field in _CONDITIONAL_FIELDS:
-        if getattr(options, name) is default or not _is_given(field, options):
+    for value, field in zip(astuple(options), _FIELDS.values(), strict=True):
+        if value is field.default or not _is_given(value, field):  # most options have defaults
             continue
         _refuse_missing(field, options, run_modes)
         for run_mode in run_modes:
             phrase = field.option.conflicts.get(run_mode)
             if isinstance(phrase, Mapping):
-                phrase = phrase.get(getattr(options, name))
+                phrase = phrase.get(value)
             if phrase is not None:
                 raise InputError(run_mode.format(phrase), hint=_HINTS[run_mode])
 
 
-def _is_given(field: Field, options: RunOptions) -> bool:
+def _is_given(value: Any, field: Field) -> bool:
     """Return True if an option has another value than its default, or than an empty mapping."""
-    value, default = getattr(options, field.name), field.parameter.default
-    if value is default or value is None or value is False:
+    if value is None or value is False:
         return False
     if isinstance(value, Mapping):
         return bool(value)
-    if default is None:
+    if field.default is None:
         return True
-    return len(value) > 0 if default == () else bool(value != default)
+    return len(value) > 0 if field.default == () else bool(value != field.default)
 
 
 def _modes_of(options: RunOptions) -> tuple[str, ...]:
@@ -75,7 +71,7 @@ def _refuse_missing(field: Field, options: RunOptions, modes: Container[str]) ->
     """Raise an error if an option needs one of several others, and none of them is given."""
     needed_options = field.option.needs
     if needed_options is None or any(
-        _is_given(_FIELDS[name], options) for name in needed_options.names
+        _is_given(getattr(options, name), _FIELDS[name]) for name in needed_options.names
     ):
         return
     if needed_options is NEEDS_STEPS and IN_ENGINE in modes:

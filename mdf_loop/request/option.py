@@ -109,11 +109,8 @@ class Field(Struct, frozen=True):
 
     parameter: inspect.Parameter
     option: Option
-
-    @property
-    def name(self) -> str:
-        """Name of the option."""
-        return self.parameter.name
+    name: str
+    default: Any
 
 
 @functools.cache
@@ -129,7 +126,8 @@ def _field_of(parameter: inspect.Parameter) -> Field:
     short_type_text = re.sub(
         r"\b(?:[a-z_]+\.)+", "", type_text
     )  # Mapping, not collections.abc.Mapping
-    return Field(parameter.replace(annotation=short_type_text), option)
+    parameter = parameter.replace(annotation=short_type_text)
+    return Field(parameter, option, parameter.name, parameter.default)
 
 
 def groups_of(options: type[Struct]) -> dict[str, list[Field]]:
